@@ -64,6 +64,9 @@ class StoredManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 _stored = msgspec.json.Decoder(StoredManifest)
 
+KnownNames = dict[int, dict[str, list[str]]]
+"""Checkpoint -> name of a manifest -> the files that it names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -271,18 +274,28 @@ class CheckpointStorage:
         """The directories of those partitions that have a manifest in a checkpoint."""
         return sorted(self._storage.entries(f"{_base(deployment)}/manifests/{checkpoint}"))
 
-    def named(self, deployment: Deployment, checkpoint: int, directory: str) -> set[str] | None:
+    def named(
+        self, deployment: Deployment, checkpoint: int, directory: str, known: KnownNames | None = None
+    ) -> set[str] | None:
         """The files that any attempt at a checkpoint names, as they are called in storage; None where there
-        is no manifest."""
+        is no manifest. known: what manifests of this deployment name that were read before, to which this
+        adds. They are written once, so none of them is read again, unless one beside it was set aside."""
         path = f"{_base(deployment)}/manifests/{checkpoint}/{directory}"
+        entries = self._storage.entries(path)
+        read_before = {} if known is None else known.setdefault(checkpoint, {})
+        anew = any(name.endswith(DAMAGED) for name in entries)
         found: set[str] | None = None
-        for name in self._storage.entries(path):
-            if _numbers(name) is not None:
-                one = f"{path}/{name}"
+        for name in entries:
+            if _numbers(name) is None:
+                continue
+            one = f"{path}/{name}"
+            if anew or one not in read_before:
                 with self._at(one) as where:
                     stored = _decoded(self._storage.get(one), where)
                     files = decode_manifest(bytes(stored.manifest), where, epoch=checkpoint).files()
-                found = (found or set()) | {_object_name(entry.name, entry.checksum) for entry in files}
+                read_before[one] = [_object_name(entry.name, entry.checksum) for entry in files]
+            found = found or set()
+            found.update(read_before[one])
         return found
 
     def files(self, deployment: Deployment, directory: str) -> dict[str, int | None]:

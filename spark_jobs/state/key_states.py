@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.state.chunks import TableState
-from spark_jobs.state.keyed import GONE, HASH
+from spark_jobs.state.keyed_rows import GONE, HASH
 from spark_jobs.state.sealed import UNREADABLE, DamagedError
 from spark_jobs.state.tables import StateTables
 

@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from spark_jobs.state.chunks import Chunk, ChunkEntry, TableState
+from spark_jobs.state.opened import OpenedFiles
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, checksum_of, file_checksum, seal, unseal
 from spark_jobs.state.tables import StateTables
 
@@ -58,15 +59,9 @@ _manifests = msgspec.json.Decoder(Manifest)
 state_versions = msgspec.msgpack.Decoder(StateVersion)
 """Made here, before there are threads (docs/decisions/0013)."""
 
-SEQUENTIAL = pa.ipc.IpcReadOptions(use_threads=False)
-"""How mapped files are read: threads would have nothing to compute, and take longer to wake than the rest."""
-
 _MANIFEST = re.compile(r"(\d+)(?:\.(\d+))?\.manifest")
 EMPTY = Manifest(epoch=0, generation=0)
-MOST_VERIFIED = 10_000
-_verified: set[tuple[str, int, int, str]] = set()
-"""Versions of files whose checksum this process has compared: of a state that is larger than memory an epoch
-reads little. What it protects from is a host that crashed, and no process outlives that."""
+_opened = OpenedFiles()
 LONGEST_NAME = 180
 """Bytes; file systems take 255, of which checksums and temporary names need some."""
 
@@ -154,18 +149,13 @@ class StateStore:
 
     def _load(self, entry: ChunkEntry) -> pa.Table:
         path = self.directory / entry.name
+
+        def check(content: memoryview) -> None:
+            if problem := _difference(entry, content.nbytes, lambda: checksum_of(content)):
+                raise StateMissingError(f"{path} is damaged: {problem}")
+
         try:
-            found = os.stat(path)  # before it is opened: what takes its place later is compared anew
-            version = (str(path), found.st_ino, found.st_mtime_ns, entry.checksum)
-            with pa.memory_map(str(path)) as source:
-                content = source.read_buffer()
-                if version not in _verified:
-                    if problem := _difference(entry, content.size, lambda: checksum_of(memoryview(content))):
-                        raise StateMissingError(f"{path} is damaged: {problem}")
-                    if len(_verified) >= MOST_VERIFIED:
-                        _verified.clear()
-                    _verified.add(version)
-                return pa.ipc.open_file(pa.BufferReader(content), options=SEQUENTIAL).read_all()
+            return _opened.table(path, entry, check)
         except FileNotFoundError as error:
             raise StateMissingError(f"{path} is missing") from error
         except pa.ArrowInvalid as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.state import keyed
-from spark_jobs.state.chunks import TableState
-from spark_jobs.state.keyed import HASH, KeyedTable, note_divided
+from spark_jobs.state import keyed, keyed_merging
+from spark_jobs.state.chunks import Chunk, TableState
+from spark_jobs.state.keyed import KeyedTable
+from spark_jobs.state.keyed_merging import note_divided, overlaps
+from spark_jobs.state.keyed_rows import GONE, HASH
 from spark_jobs.state.store import EMPTY, Manifest, StateMissingError, StateStore
 from spark_jobs.state.tables import StateTables
 from tests.examples import examples
@@ -35,6 +38,8 @@ def table(rows: Sequence[tuple[str | None, int | None, int]]) -> pa.Table:
 
 
 SMALL = {"TIER": 2, "TIER_BYTES": 300, "MERGED_MOST": 4_000, "RANGE": 1_500, "SWEPT_FROM": 1_200}
+IN_PARTS = {"TIER_BYTES": 3_000, "MERGED_MOST": 200_000}
+"""With parts that are smaller than deltas of a tier."""
 
 
 class Epochs:
@@ -60,6 +65,15 @@ class Epochs:
         self.written.append(sum(new))
         return self.open()
 
+    def change(self, rows: Sequence[tuple[str, int, int | None]]) -> KeyedTable:
+        """All rows at once, one for each key."""
+        state = self.store.open(self.manifest)
+        held = state.keyed("t", ["name", "number"])
+        held.put(table([(name, number, value) for name, number, value in rows if value is not None]))
+        held.remove(table([(name, number, 0) for name, number, value in rows if value is None]))
+        self.manifest = self.store.commit(state, epoch=self.manifest.epoch + 1, generation=1)
+        return self.open()
+
     def open(self) -> KeyedTable:
         return self.store.open(self.manifest).keyed("t", ["name", "number"])
 
@@ -72,7 +86,7 @@ def contents(held: KeyedTable) -> dict[Row, int]:
     rows = held.read()
     if rows is None:
         return {}
-    assert not {HASH, keyed.GONE}.intersection(rows.column_names)
+    assert not {HASH, GONE}.intersection(rows.column_names)
     found = [((row["name"], row["number"]), row["value"]) for row in rows.to_pylist()]
     assert len(dict(found)) == len(found), "a key is there twice"
     return dict(found)
@@ -83,7 +97,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everything is merged and swept early."""
     with monkeypatch.context() as patched:
         for name, value in SMALL.items():
-            patched.setattr(keyed, name, value)
+            patched.setattr(keyed_merging, name, value)
         yield
 
 
@@ -98,7 +112,7 @@ CHANGES = st.lists(
 def test_it_is_a_dictionary(tmp_path_factory: pytest.TempPathFactory, epochs: list[Any], seed: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in SMALL.items():
-            patched.setattr(keyed, name, value)
+            patched.setattr(keyed_merging, name, value)
         world, expected = Epochs(tmp_path_factory.mktemp("state")), dict[Row, int]()
         dice = random.Random(seed)
         for changes in epochs:
@@ -140,6 +154,79 @@ def many(
     return world, expected
 
 
+SIZES = st.sampled_from([1, 5, 20, 60, 150, 300])
+"""Keys that an epoch changes; between the least and the greatest there are five tiers."""
+KEYS, HOT = 400, 20
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    sizes=st.lists(SIZES, min_size=25, max_size=60),
+    part=st.sampled_from([1_500, 6_000]),
+    swept_from=st.sampled_from([SMALL["SWEPT_FROM"], 10_000_000]),
+    seed=st.integers(0, 2**32),
+)
+def test_whatever_the_sizes_of_deltas(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], part: int, swept_from: int, seed: int
+) -> None:
+    """Merges in parts, sweeps, and large deltas that come in between."""
+    dice = random.Random(seed)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in {**SMALL, **IN_PARTS, "RANGE": part, "SWEPT_FROM": swept_from}.items():
+            patched.setattr(keyed_merging, name, value)
+        world, expected = Epochs(tmp_path_factory.mktemp("state")), dict[Row, int]()
+        for number, size in enumerate(sizes):
+            hot = size < HOT and dice.random() < 0.5
+            keys = dice.sample(range(HOT if hot else KEYS), size)
+            gone = set(dice.sample(keys, size // 3))
+            held = world.change([(f"key {key}", key, None if key in gone else number) for key in keys])
+            for key in keys:
+                expected[f"key {key}", key] = number
+                if key in gone:
+                    del expected[f"key {key}", key]
+            asked = dice.sample(range(KEYS), 40)
+            found = held.find(table([(f"key {key}", key, 0) for key in asked]))
+            assert found.values("value") == [expected.get((f"key {key}", key)) for key in asked]
+            if number % 5 == 0:
+                assert contents(held) == expected
+        assert contents(world.open()) == expected
+        assert contents(KeyedTable(divided(world), ["name", "number"])) == expected
+
+
+def divided(world: Epochs) -> TableState:
+    """A table of all its chunks, first those with the rows of one half of the keys, then the others."""
+    table = TableState([])
+    for half in (0, 1):
+        for chunk in world.store.open(world.manifest).table("t"):
+            mine = [(number or 0) % 2 == half for number in chunk.table.column("number").to_pylist()]
+            table.append(chunk.table.filter(pa.array(mine)), note_divided(chunk.note))
+    return table
+
+
+def test_parts_overlap_where_their_hashes_do() -> None:
+    parts = [(bits, part) for bits in range(5) for part in range(1 << bits)]
+    for (own, its), (bits, part) in itertools.product(parts, parts):
+        hashes = set(range(its << (4 - own), (its + 1) << (4 - own)))
+        asked = range(part << (4 - bits), (part + 1) << (4 - bits))
+        chunk = Chunk({"bits": own, "range": its}, table=table([]))
+        assert overlaps(chunk, bits, part) == bool(hashes.intersection(asked))
+    assert overlaps(Chunk({"tier": 1}, table=table([])), 3, 5), "any hash"
+
+
+def test_an_epoch_merges_little(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Eight deltas of a size become one in several epochs."""
+    sizes = {"TIER_BYTES": 4_000, "MERGED_MOST": 400_000, "RANGE": 20_000, "SWEPT_FROM": 10_000_000}
+    for name, value in sizes.items():
+        monkeypatch.setattr(keyed_merging, name, value)
+    world, expected = many(4_000, 300, 60, tmp_path, gone=5)
+    assert contents(world.open()) == expected
+    parts = [note for note in world.notes if "delta" in note]
+    assert parts, "nothing was merged in parts"
+    assert len({note["range"] for note in parts}) > 2
+    assert max(world.written[1:]) < 20_000, "of deltas that are 200,000 bytes together"
+    assert sum(world.written[1:]) < 3_000_000, "parts of one delta do not count as so many deltas"
+
+
 @pytest.mark.usefixtures("small")
 def test_sweeps_take_several_epochs_and_lose_nothing(tmp_path: Path) -> None:
     world, expected = many(400, 60, 25, tmp_path, gone=10)
@@ -173,7 +260,7 @@ def test_deltas_stay_few_whatever_their_sizes(tmp_path: Path) -> None:
         expected.update({(f"key {key}", key): number for key in keys})
         tiers = [note["tier"] for note in world.notes if "tier" in note and "sweep" not in note]
         assert tiers == sorted(tiers, reverse=True)
-        assert len(tiers) < 3 * keyed.TIER
+        assert len(tiers) < 3 * keyed_merging.TIER
     assert contents(world.open()) == expected
 
 
@@ -186,7 +273,7 @@ def test_little_is_written_for_little_that_changed(tmp_path: Path) -> None:
 
 
 def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(keyed, "_hashes", lambda keys: np.full(keys.num_rows, 7, np.uint64))
+    monkeypatch.setattr(keyed, "hashes_of", lambda keys: np.full(keys.num_rows, 7, np.uint64))
     world = Epochs(tmp_path)
     world.apply([("a", 1, 1), ("b", 1, 2), ("a", 1, 3), ("c", 1, 4)])
     held = world.apply([("b", 1, 5), ("c", 1, None), ("d", 1, 6)])
@@ -202,6 +289,16 @@ def test_what_an_epoch_wrote_is_seen_in_it() -> None:
     held.remove(table([("a", 1, 0)]))
     assert held.find(table([("a", 1, 0)])).missing.tolist() == [True]
     assert held.read() is None
+
+
+def test_numbers_are_added_to_those_of_their_keys() -> None:
+    held = StateTables({}, {}, {}).keyed("t", ["name", "number"])
+    asked = table([("b", 1, 0), ("new", 1, 0), ("a", 1, 0)])
+    more = np.array([1, 2, 3])
+    assert held.find(asked).added_to(more, "value").tolist() == [1, 2, 3], "nothing is known"
+    held.put(table([("a", 1, 10), ("b", 1, 20), ("c", 1, 30)]))
+    assert held.find(asked).added_to(more, "value").tolist() == [21, 2, 13]
+    assert more.tolist() == [1, 2, 3]
 
 
 def test_rows_of_a_version_without_keys_are_taken_over() -> None:
