@@ -125,8 +125,13 @@ class Session:
         self._client.start_async()
 
     def close(self) -> None:
-        """End the session, which removes its ephemeral znodes at once."""
-        self._client.stop()
+        """End the session, which removes its ephemeral znodes at once. Also where `start` was interrupted."""
+        try:
+            self._client.stop()
+        except AttributeError:
+            # kazoo wakes its connection by a socket, which one that was not begun does not have. It has ended
+            # its threads by now.
+            log.debug("the connection to zookeeper was never begun")
         self._client.close()
 
     def check(self) -> None:
@@ -246,9 +251,12 @@ class Session:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def put(self, path: str, value: Value) -> None:
-        """Set the value; a missing znode is created with its parents."""
+    def put(self, path: str, value: Value, *, new: bool = False) -> None:
+        """Set the value; a missing znode is created with its parents. new: it is missing, most likely, so
+        that it is created first, which takes one request instead of two."""
         deadline, data = self._begin(), encode(value)
+        if new and self._create(path, data, deadline):
+            return
         while True:
             try:
                 self._result(self._client.set_async(path, data), path, deadline)
@@ -295,12 +303,13 @@ class Session:
                 pass  # its session has ended just now
         return self._create(path, data, deadline, ephemeral=True)
 
-    def delete_tree(self, path: str) -> None:
-        """Delete a znode, if it is there, and everything below it."""
+    def delete_tree(self, path: str, *, depth: int | None = None) -> None:
+        """Delete a znode, if it is there, and everything below it. depth: how many levels that is, most
+        likely; then the lowest ones are not asked for what is below them."""
         deadline = self._begin()
         while True:
             levels = [[path]]
-            while levels[-1]:
+            while levels[-1] and (depth is None or len(levels) <= depth):
                 listings = [(one, self._client.get_children_async(one)) for one in levels[-1]]
                 found = self._results(listings, deadline)
                 levels.append([f"{one}/{name}" for one, names in found.items() for name in names or ()])
@@ -308,7 +317,8 @@ class Session:
                 for level in reversed(levels):
                     self._results([(one, self._client.delete_async(one)) for one in level], deadline)
             except NotEmptyError:
-                continue  # another process has created something below it meanwhile
+                depth = None
+                continue  # it has more levels, or another process has created something below it meanwhile
             return
 
     def restrict(self, tree: str, alone: Iterable[str] = ()) -> None:

@@ -131,7 +131,7 @@ class NodeMembership(threading.Thread):
             return False
         path = Paths.ack(topology, ack.checkpoint, directory, ack.deployed)
         try:
-            self._session.put(path, ack)
+            self._session.put(path, ack, new=True)
         except CoordinationUnavailableError as error:
             log.warning("acknowledgement not written yet", path=path, error=str(error))
             return False

@@ -22,7 +22,7 @@ from spark_jobs.driver.executor_watch import ExecutorReport, ExecutorWatch
 from spark_jobs.driver.fresh_start import clear_earlier_deployment, deployed_origin
 from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.other_version import go_over
-from spark_jobs.driver.retention import Retention
+from spark_jobs.driver.retention import EVERY, Retention
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.sinks.registry import sink_create
 
@@ -51,7 +51,11 @@ def epoch_loop(
         local = settings.home / "spark" / topology.name
         local.mkdir(parents=True, exist_ok=True)
         retention = Retention(
-            url=settings.checkpoints, topology=topology.name, partitions=topology.partitions
+            url=settings.checkpoints,
+            topology=topology.name,
+            partitions=topology.partitions,
+            forget=coordination.forget_checkpoints,
+            every=EVERY,
         )
         closing.callback(retention.close)
         sink = sink_create(topology.spec, settings.outputs, force=settings.force)

@@ -11,6 +11,7 @@ are replayed over the same slices. One JSON object per line, forced to disk befo
                                                             it put us; `deployed` as in `Plan`,
                                                             `computation` as in `DeployedSpec`, `division`
                                                             as in `Layout`
+    {"t":"trim","below":...}                                epochs before it are not needed any more
 
 Each ends with its checksum (`"crc"`), which those of versions before this one do not.
 
@@ -36,6 +37,9 @@ from domain.execution.progress import Position
 from host.durable import force_names, write_whole
 
 log = structlog.get_logger()
+FEWEST_TRIMMED = 64
+"""Plans in the file that are not needed any more, from which it is written anew: two forced writes, for which
+an epoch waits."""
 _CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}$')
 
 
@@ -58,6 +62,8 @@ class EpochLog:
         self.started_at: float | None = None
         self.origin_us: int | None = None
         self.plans: dict[int, EpochPlan] = {}
+        self._superfluous = 0
+        """Plans in the file that are not in `plans`."""
         self.head = 0
         self.life = 0
         self.position = Position()
@@ -109,6 +115,8 @@ class EpochLog:
             self.position = _position(entry)
             self.homes = msgspec.convert(entry.get("homes", {}), dict[str, str])
             self.division = msgspec.convert(entry.get("division"), Division | None)
+        elif kind == "trim":
+            self._drop(msgspec.convert(entry["below"], int))
         elif kind == "head":
             self.head = max(self.head, entry["epoch"])
 
@@ -171,13 +179,23 @@ class EpochLog:
         }
 
     def trim(self, below: int) -> None:
-        """Forget epochs below `below`, which no replay can need any more; rewrites the file atomically.
-        The newest of them stays, because its end is where the next one starts."""
-        kept = {epoch: plan for epoch, plan in self.plans.items() if epoch >= min(below, self.head)}
-        if len(kept) == len(self.plans):
+        """Forget epochs below `below`, which no replay can need any more. The newest of them stays, because
+        its end is where the next one starts. Once the file has more of others, it is rewritten, atomically;
+        until then a line tells, the loss of which in a crash does no harm."""
+        if not self._drop(below):
             return
+        if self._superfluous >= max(FEWEST_TRIMMED, len(self.plans)):
+            self._rewrite(self._lines())
+        else:
+            self._append([{"t": "trim", "below": below}], durable=False)
+
+    def _drop(self, below: int) -> bool:
+        """Whether there were any."""
+        kept = {epoch: plan for epoch, plan in self.plans.items() if epoch >= min(below, self.head)}
+        dropped = len(self.plans) - len(kept)
         self.plans = kept
-        self._rewrite(self._lines())
+        self._superfluous += dropped
+        return dropped > 0
 
     def _lines(self) -> list[dict[str, Any]]:
         """All that is known, as lines."""
@@ -220,6 +238,7 @@ class EpochLog:
         """Replace the file by one with these lines, atomically."""
         content = b"".join(_line(line) for line in lines)
         write_whole(self.path, content, root=self.path.parent.parent, force=self._force)
+        self._superfluous = 0
         self._file.close()
         self._file = open(self.path, "ab")  # noqa: SIM115 - kept open for the life of the driver
 

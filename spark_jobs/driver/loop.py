@@ -381,7 +381,9 @@ class EpochLoop:
         return CheckpointPointed(at=self.clock(), accepted=accepted)
 
     def _read_acknowledgements(self, instruction: ReadAcknowledgements) -> AcknowledgementsRead:
-        acks = self.coordination.acknowledgements(instruction.checkpoint, self.placement.deployed)
+        acks = self.coordination.acknowledgements(
+            instruction.checkpoint, self.placement.deployed, job=instruction.job
+        )
         return AcknowledgementsRead(at=self.clock(), acks=acks)
 
     def _retire(self, instruction: Retire) -> None:
@@ -389,7 +391,6 @@ class EpochLoop:
         self._retention.keep(kept, deployed, self._record(instruction.latest, deployed))
         self.sink.settle(epoch=instruction.log_below - 1)
         self.log.trim(instruction.log_below)
-        self.coordination.forget_checkpoints(instruction.latest)
         self.coordination.write_costs(self._measure.costs())
 
     def _record(self, checkpoint: int, deployed: int) -> CheckpointRecord | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import structlog
 
 from domain.topology import partition_directory
-from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, KnownNames
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.sealed import DamagedError
 
@@ -18,17 +19,37 @@ log = structlog.get_logger()
 DELETING, RECORDING = 5.0, 30.0
 """Seconds for which the end of a driver waits at most: what is not deleted goes with the next checkpoint, but
 one that is not recorded cannot be copied."""
+EVERY = 5.0
+"""Seconds between two deletions, at least: each lists all that is stored, which takes time of the host where
+a checkpoint is taken every second."""
 
 
 class Retention:
-    """Stores the record of the newest checkpoint, and deletes old ones, in a thread of its own. Deletion that
-    fails is tried again with the next checkpoint."""
+    """Stores the record of the newest checkpoint, and deletes old ones, in a thread of its own, so that no
+    epoch waits. Deletion that fails is tried again with the next checkpoint."""
 
-    def __init__(self, *, url: str, topology: str, partitions: Sequence[str]) -> None:
-        """partitions: all of the topology, each of which has a manifest in a complete checkpoint."""
+    def __init__(
+        self,
+        *,
+        url: str,
+        topology: str,
+        partitions: Sequence[str],
+        forget: Callable[[int], object] | None = None,
+        every: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """partitions: all of the topology, each of which has a manifest in a complete checkpoint. forget:
+        removes what is outside of storage of checkpoints older than this one. every: seconds between two
+        deletions, at least; checkpoints in between are recorded, and the next deletion has them. clock:
+        seconds that only rise."""
         self._url = url
         self._topology = topology
         self._partitions = partitions
+        self._forget = forget
+        self._every = every
+        self._clock = clock
+        self._deleted_at = -every
+        self._named: tuple[int, KnownNames] = (-1, {})
         self._unrecorded = 0
         self._recorded = threading.Condition()
         self._queue: queue.SimpleQueue[tuple[list[int], int, CheckpointRecord | None] | None] = (
@@ -38,8 +59,8 @@ class Retention:
         self._thread.start()
 
     def keep(self, checkpoints: list[int], deployed: int, record: CheckpointRecord | None = None) -> None:
-        """These (ascending) of a deployment and whatever is newer stay; older ones go. record: of the newest,
-        which is stored first."""
+        """These (ascending) of a deployment and whatever is newer stay; older ones go, now or with a later
+        call. record: of the newest, which is stored first."""
         if checkpoints:
             with self._recorded:
                 self._unrecorded += record is not None
@@ -60,8 +81,20 @@ class Retention:
                         storage.store_record(record)
                         self._has_recorded(record)
                         record = None
+                    now = self._clock()
+                    if now - self._deleted_at < self._every:
+                        continue
+                    self._deleted_at = now
+                    if self._forget is not None:
+                        self._forget(kept[-1])
+                    if self._named[0] != deployed:
+                        self._named = (deployed, {})
                     prune(
-                        storage, Deployment(self._topology, deployed), kept=kept, partitions=self._partitions
+                        storage,
+                        Deployment(self._topology, deployed),
+                        kept=kept,
+                        partitions=self._partitions,
+                        known=self._named[1],
                     )
             except Exception as error:  # The thread lives as long as its driver.
                 log.warning("checkpoint not recorded, or old ones not deleted", error=str(error))
@@ -76,13 +109,18 @@ class Retention:
 
 
 def prune(
-    storage: CheckpointStorage, deployment: Deployment, *, kept: Sequence[int], partitions: Sequence[str]
+    storage: CheckpointStorage,
+    deployment: Deployment,
+    *,
+    kept: Sequence[int],
+    partitions: Sequence[str],
+    known: KnownNames | None = None,
 ) -> None:
     """Delete the checkpoints below the first of those kept (ascending), then the files that none of the
     others names, and what earlier deployments left. Files newer than that checkpoint may belong to an upload
     under way and stay. Raises `DamagedError`, and deletes nothing of this deployment, unless every checkpoint
     that is kept is seen to be there with a manifest of every partition: a list may lag behind what is
-    stored."""
+    stored. known: what manifests of this deployment name that were read before; it is brought up to date."""
     oldest = kept[0]
     stored = storage.checkpoints(deployment)
     complete = set(kept).difference(storage.earlier_checkpoints(deployment.topology))
@@ -96,13 +134,15 @@ def prune(
     for number in stored[len(old) :]:
         needed = {partition_directory(one) for one in partitions} if number in complete else set[str]()
         for directory in needed.union(storage.partitions(deployment, number)):
-            names = storage.named(deployment, number, directory)
+            names = storage.named(deployment, number, directory, known)
             if names is not None:
                 named.setdefault(directory, set()).update(names)
             elif directory in needed:
                 raise DamagedError(f"checkpoint {number} of {deployment.topology} lacks {directory}")
     for number in old:
         storage.delete_checkpoint(deployment, number)
+        if known is not None:
+            known.pop(number, None)
     for directory, names in named.items():
         storage.delete_files(
             deployment,

@@ -66,6 +66,7 @@ class TopologyChannel:
         self._missing_since: dict[str, float] = {}
         self._status: DriverStatus | None = None
         self._published: DriverStatus | None = None
+        self._acks: dict[str, CheckpointAck] = {}  # by path, as they were read last
         self._session = Session(
             hosts,
             session_timeout,
@@ -226,17 +227,28 @@ class TopologyChannel:
 
     # -- checkpoints and costs -----------------------------------------------------------------------------
 
-    def acknowledgements(self, checkpoint: int, deployed: int) -> list[CheckpointAck]:
-        """What the agents wrote so far of a deployment; empty while ZooKeeper is away."""
+    def acknowledgements(
+        self, checkpoint: int, deployed: int, *, job: tuple[int, int] | None = None
+    ) -> list[CheckpointAck]:
+        """What the agents wrote so far of a deployment; empty while ZooKeeper is away. job: generation and
+        attempt, of which each acknowledgement is read once, since it does not change."""
         if not self._session.connected:
             return []
         path = Paths.acks(self.topology, checkpoint)
+        known = {name: ack for name, ack in self._acks.items() if (ack.generation, ack.attempt) == job}
         try:
-            names = [name for name in self._session.children(path) or [] if name.endswith(f".{deployed}")]
-            found = self._session.get_many([(f"{path}/{name}", CheckpointAck) for name in names])
+            names = [
+                f"{path}/{name}"
+                for name in self._session.children(path) or []
+                if name.endswith(f".{deployed}")
+            ]
+            new = [name for name in names if name not in known]
+            found = self._session.get_many([(name, CheckpointAck) for name in new])
         except CoordinationUnavailableError:
             return []
-        return [one.value for one in found if one is not None and one.value.deployed == deployed]
+        known |= {name: one.value for name, one in zip(new, found, strict=True) if one is not None}
+        self._acks = {name: known[name] for name in names if name in known}
+        return [ack for ack in self._acks.values() if ack.deployed == deployed]
 
     def complete(self, latest: LatestCheckpoint) -> bool:
         """Make cp(P_k) the one to recover from; False if ZooKeeper did not take it."""
@@ -261,7 +273,7 @@ class TopologyChannel:
         try:
             for name in self._session.children(path) or []:
                 if name.isdigit() and int(name) < below:
-                    self._session.delete_tree(f"{path}/{name}")
+                    self._session.delete_tree(f"{path}/{name}", depth=2)
         except CoordinationUnavailableError as error:
             log.warning("old acknowledgements not removed", error=str(error))
 

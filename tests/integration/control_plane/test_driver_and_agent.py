@@ -123,6 +123,31 @@ def test_acknowledgements_are_those_that_can_be_read(
     assert channel.acknowledgements(30, 4) == []
 
 
+def test_acknowledgements_of_a_job_are_read_once(
+    session: Session, channel: TopologyChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    get_many = Session.get_many
+
+    def counted(self: Session, wanted: Any, **more: Any) -> Any:
+        asked.append(len(wanted))
+        return get_many(self, wanted, **more)
+
+    monkeypatch.setattr(Session, "get_many", counted)
+    job = (ack(0).generation, ack(0).attempt)
+    earlier = msgspec.structs.replace(ack(2), attempt=job[1] + 1)
+    session.put(Paths.ack("t", 30, "O0-0", 4), ack(0))
+    session.put(Paths.ack("t", 30, "O0-2", 4), earlier)
+    assert channel.acknowledgements(30, 4, job=job) == [ack(0), earlier]
+    session.put(Paths.ack("t", 30, "O0-1", 4), ack(1))
+    session.put(Paths.ack("t", 30, "O0-2", 4), ack(2), new=True)
+    for _ in range(2):
+        assert channel.acknowledgements(30, 4, job=job) == [ack(0), ack(1), ack(2)]
+    assert asked == [2, 2, 0], "that of another job is read again"
+    session.put(Paths.ack("t", 31, "O0-0", 4), ack(3))
+    assert channel.acknowledgements(31, 4, job=job) == [ack(3)], "of another checkpoint"
+
+
 def test_acknowledgements_of_an_earlier_deployment_do_not_count(
     session: Session, channel: TopologyChannel
 ) -> None:

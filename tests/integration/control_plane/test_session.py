@@ -51,6 +51,9 @@ def test_values_are_typed(session: Session) -> None:
     assert session.get(path, Control).value.checkpoint_request == 1  # type: ignore[union-attr]
     session.put(path, Control(paused=True))
     assert session.get(path, Control).value == Control(paused=True)  # type: ignore[union-attr]
+    for value in (Control(checkpoint_request=2), Control(checkpoint_request=3)):
+        session.put(Paths.control("new"), value, new=True)
+        assert session.get(Paths.control("new"), Control).value == value  # type: ignore[union-attr]
     session.put(Paths.costs("t"), {"O0[0]": 0.5})
     assert session.get(Paths.costs("t"), PartitionCosts).value == {"O0[0]": 0.5}  # type: ignore[union-attr]
 
@@ -146,12 +149,14 @@ def test_an_unreadable_znode_is_only_replaced_without_a_condition(session: Sessi
     assert session.claim(path, registration("node-1"))
 
 
-def test_a_tree_is_deleted_with_everything_in_it(session: Session) -> None:
+@pytest.mark.parametrize("depth", [None, 0, 2, 3, 9])
+def test_a_tree_is_deleted_with_everything_in_it(session: Session, depth: int | None) -> None:
+    """Also where it has more levels than was said."""
     session.delete_tree(Paths.checkpoints("t"))
     for partition in ("O0-0", "O0-1"):
         for checkpoint in (10, 20):
             session.put(Paths.ack("t", checkpoint, partition, 1), Control())
-    session.delete_tree(Paths.checkpoints("t"))
+    session.delete_tree(Paths.checkpoints("t"), depth=depth)
     assert not session.exists(Paths.checkpoints("t"))
     assert session.exists(Paths.topology("t"))
 

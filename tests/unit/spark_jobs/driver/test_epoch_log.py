@@ -9,7 +9,7 @@ import pytest
 
 from domain.execution.job import EpochPlan
 from domain.execution.progress import Position
-from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
+from spark_jobs.driver.epoch_log import FEWEST_TRIMMED, EpochLog, EpochLogError
 
 
 def plan(epoch: int) -> EpochPlan:
@@ -50,6 +50,37 @@ def test_lives_are_counted_also_after_trimming(tmp_path: Path) -> None:
     again.begin_life()
     again.close()
     assert EpochLog(path).life == 2
+
+
+def test_what_was_trimmed_is_gone_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 6, 5)
+    log.trim(5)
+    assert list(log.plans) == [5, 6]
+    log.close()
+    again = EpochLog(path)
+    assert (list(again.plans), again.head, again.committed) == ([5, 6], 6, 5)
+    again.trim(9)
+    assert list(again.plans) == [6], "the next epoch begins where the newest ends"
+
+
+def test_the_file_does_not_grow_with_the_epochs(tmp_path: Path) -> None:
+    path = tmp_path / "epochs.log"
+    log = written(path, 1, 1)
+    sizes: list[int] = []
+    rewritten = 0
+    for epoch in range(2, 1_002):
+        log.plan([plan(epoch)])
+        log.commit(Position(epoch), 6.0)
+        before = path.stat().st_ino
+        log.trim(epoch - 1)
+        rewritten += path.stat().st_ino != before
+        sizes.append(path.stat().st_size)
+    assert max(sizes[500:]) < 1.1 * max(sizes[:500]) < 64_000
+    assert rewritten == 1_000 // FEWEST_TRIMMED
+    log.close()
+    again = EpochLog(path)
+    assert (list(again.plans), again.head, again.committed) == ([1_000, 1_001], 1_001, 1_001)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from spark_jobs.driver.retention import Retention
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
@@ -36,6 +37,41 @@ def test_it_waits_for_a_slow_storage(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not closing_it.is_alive()
     with closing(CheckpointStorage(url)) as storage:
         assert storage.record(Deployment("t", 3), CHECKPOINT).plan == RECORD.plan
+
+
+def test_what_is_outside_of_storage_goes_in_its_thread(tmp_path: Path) -> None:
+    forgotten: list[tuple[int, str]] = []
+    retention = Retention(
+        url=f"file://{tmp_path}",
+        topology="t",
+        partitions=[],
+        forget=lambda below: forgotten.append((below, threading.current_thread().name)),
+    )
+    retention.keep([CHECKPOINT - 1, CHECKPOINT], 3, RECORD)
+    retention.close()
+    assert forgotten == [(CHECKPOINT, "retention")]
+
+
+def test_of_many_checkpoints_each_is_recorded_and_some_delete(tmp_path: Path) -> None:
+    """The clock shows ten seconds more with every look."""
+    forgotten: list[int] = []
+    looks = iter(range(0, 1_000, 10))
+    retention = Retention(
+        url=f"file://{tmp_path}",
+        topology="t",
+        partitions=[],
+        forget=forgotten.append,
+        every=35.0,
+        clock=lambda: float(next(looks)),
+    )
+    taken = range(CHECKPOINT, CHECKPOINT + 9)
+    for number in taken:
+        plan = structs.replace(RECORD.plan, epoch=number)
+        retention.keep([number], 3, structs.replace(RECORD, checkpoint=number, plan=plan))
+    retention.close()
+    assert forgotten == [CHECKPOINT, CHECKPOINT + 4, CHECKPOINT + 8]
+    with closing(CheckpointStorage(f"file://{tmp_path}")) as storage:
+        assert [storage.record(Deployment("t", 3), number).checkpoint for number in taken] == list(taken)
 
 
 @pytest.mark.parametrize("what", ["store_record", "__init__"])

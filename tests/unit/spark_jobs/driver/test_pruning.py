@@ -1,0 +1,108 @@
+"""What retention remembers of manifests that it has read, which are written once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.driver.retention import Retention, prune
+from spark_jobs.state.checkpoint_storage import DAMAGED, CheckpointStorage, KnownNames
+from spark_jobs.state.directory_storage import DirectoryStorage
+from spark_jobs.state.sealed import DamagedError
+from spark_jobs.state.store import EMPTY, Manifest, StateStore
+from tests.unit.spark_jobs.state.conformance.states import DIRECTORY, HERE, PARTITION, TOPOLOGY, grown, upload
+
+
+class World:
+    """Checkpoints of one partition, of which each adds a file."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.url = f"file://{root / 'storage'}"
+        self.storage = CheckpointStorage(self.url)
+        self.node = StateStore(root / "state")
+        self.newest = EMPTY
+        self.known: KnownNames = {}
+        self.read: list[str] = []
+        get = DirectoryStorage.get
+
+        def noted(storage: DirectoryStorage, name: str) -> bytes:
+            self.read.append(name)
+            return get(storage, name)
+
+        monkeypatch.setattr(DirectoryStorage, "get", noted)
+
+    def checkpoint(self, epoch: int, *, generation: int = 5) -> Manifest:
+        self.newest = grown(self.node, self.newest, epoch)
+        upload(self.storage, self.node, self.newest, generation=generation)
+        return self.newest
+
+    def prune(self, *kept: int) -> list[str]:
+        """Returns the numbers of the checkpoints whose manifests were read."""
+        self.read.clear()
+        prune(self.storage, HERE, kept=kept, partitions=[PARTITION], known=self.known)
+        return [name.split("/")[3] for name in self.read if "/manifests/" in name]
+
+    def files(self) -> set[str]:
+        return set(self.storage.files(HERE, DIRECTORY))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path, monkeypatch)
+    yield made
+    made.storage.close()
+
+
+def test_each_manifest_is_read_once(world: World) -> None:
+    for epoch in (10, 20, 30):
+        world.checkpoint(epoch)
+    assert world.prune(20, 30) == ["20", "30"]
+    world.checkpoint(40)
+    assert world.prune(30, 40) == ["40"]
+    assert sorted(world.known) == [30, 40], "and what was deleted is forgotten"
+    assert len(world.files()) == 4, "the newest names all"
+
+
+def test_a_later_attempt_at_the_same_checkpoint_is_read(world: World) -> None:
+    for epoch in (10, 20, 30):
+        world.checkpoint(epoch)
+    assert world.prune(20, 30) == ["20", "30"]
+    # A plan goes back to 20, and 30 is taken again, with other files.
+    world.node = StateStore(world.root / "other")
+    world.newest = EMPTY
+    world.checkpoint(15, generation=6)
+    again = world.checkpoint(30, generation=6)
+    world.checkpoint(40, generation=6)
+    assert world.prune(30, 40) == ["30", "40"]
+    assert {f"{one.name}.{one.checksum}" for one in again.files()} <= world.files()
+
+
+def test_what_was_set_aside_is_missed_and_what_takes_its_place_is_read(world: World) -> None:
+    for epoch in (10, 20, 30):
+        world.checkpoint(epoch)
+    world.prune(20, 30)
+    world.checkpoint(40)
+    path = next(world.root.glob(f"storage/{TOPOLOGY}/*/manifests/30/*/*.json"))
+    content = path.read_bytes()
+    path.rename(path.with_name(path.name + DAMAGED))
+    with pytest.raises(DamagedError, match=f"checkpoint 30 of {TOPOLOGY} lacks {DIRECTORY}"):
+        world.prune(30, 40)
+    assert world.storage.checkpoints(HERE) == [20, 30, 40], "nothing is deleted"
+    path.write_bytes(content)
+    assert world.prune(30, 40) == ["30", "40"]
+
+
+def test_another_deployment_has_manifests_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[KnownNames | None] = []
+    monkeypatch.setattr(
+        "spark_jobs.driver.retention.prune", lambda *arguments, known, **more: seen.append(known)
+    )
+    with closing(Retention(url=f"file://{tmp_path}", topology="t", partitions=[])) as retention:
+        for deployed in (3, 3, 4):
+            retention.keep([10], deployed)
+    assert seen[0] is seen[1]
+    assert seen[1] is not seen[2]
