@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -49,6 +51,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long and len(long) < len(items):  # a long test that is named alone runs
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+@pytest.fixture(autouse=True)
+def same_priority() -> Iterator[None]:
+    """What lowers the priority of its process would do so to all tests after it."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    yield
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
 @pytest.hookimpl(optionalhook=True)

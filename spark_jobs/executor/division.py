@@ -26,7 +26,7 @@ from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.problems import OperatorError
-from spark_jobs.state.keyed import note_divided
+from spark_jobs.state.keyed_merging import note_divided
 from spark_jobs.state.late import LEFT_OUT, leave_out
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.store import Manifest, StateStore

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from domain.messages import CheckpointAck
-from spark_jobs.agent.uploads import Uploader, waiting_snapshots
+from spark_jobs.agent.uploads import NICENESS, Uploader, waiting_snapshots
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.sealed import checksum_of, seal, unseal
@@ -19,6 +20,8 @@ from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import Manifest
 
 TOPOLOGY = "hashtags"
+LOWEST = 19
+"""Of the priorities that Linux has."""
 
 
 class Node:
@@ -112,6 +115,22 @@ def test_what_storing_takes_of_the_cpu_is_told(node: Node) -> None:
     node.uploader.upload(node.snapshot(20, {"a.arrow": b"a" * 20_000_000}))
     first, again = (ack.cpu_seconds for _, ack, _ in node.acks)
     assert first > again > 0, "the second has nothing to send"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a thread has a priority of its own")
+def test_uploads_give_way_and_the_agent_does_not(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, seen = os.getpriority(os.PRIO_PROCESS, 0), list[int]()
+    upload = node.uploader.upload
+
+    def noted(path: Path) -> bool:
+        seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return upload(path)
+
+    monkeypatch.setattr(node.uploader, "upload", noted)
+    node.snapshot(10, {"a.arrow": b"aaaa"})
+    poll_until_done(node)
+    assert seen == [min(before + NICENESS, LOWEST)]
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
 def test_stored_files_survive_the_nodes_disk(node: Node, tmp_path: Path) -> None:

@@ -154,7 +154,10 @@ def test_a_window_that_only_one_partition_has_still_closes() -> None:
 
 
 def test_every_kind_that_can_be_divided_is_tried() -> None:
-    tried = {name for name, *_ in KINDS.values()} | {"tumbling_window", "components", "top_k"}
+    tried = {name for name, *_ in KINDS.values()} | {
+        *("tumbling_window", "components", "top_k"),
+        "page_rank",  # tests/unit/spark_jobs/operators/test_page_rank.py
+    }
     kinds = set(catalogue.kinds()) - {"source", "python", "map"}
     assert {kind for kind in kinds if catalogue.state_columns(kind, {})} == tried
 
