@@ -1,7 +1,8 @@
 """Files that survive the loss of power: what they hold is forced to disk before they get their names.
 
-A batch costs little more than one file: the contents are forced in parallel, which the journal of a file
-system writes together, then the files get their names, and then each directory is forced once.
+A batch costs little more than one file. The contents are forced in parallel, which the journal of a file
+system writes together; where that takes no time, one after the other. Then the files get their names, and
+then each directory is forced once.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 THREADS = 8
+QUICK = 0.0001
+"""Seconds, of each call: to start threads would take longer. Files in memory are forced so quickly; on a disk
+even a directory takes a multiple."""
 
 # Directories by path, each with the file number that it had when its own name was forced to disk.
 _named: dict[Path, int] = {}
+
+# Of the root of a batch, whether each call of the last one was quick.
+_quick: dict[Path, bool] = {}
 
 
 class DurableBatch:
@@ -86,20 +94,26 @@ class DurableBatch:
         return [one for one in directory.parents if one == self._root or self._root in one.parents]
 
     def _each(self, act: Callable[[Path], None], paths: dict[Path, Path]) -> dict[Path, OSError]:
-        """Which of them failed; many at once."""
+        """Which of them failed; many at once where that is worth it."""
+        took: list[float] = []
 
         def attempt(path: Path) -> OSError | None:
+            began = time.perf_counter()
             try:
                 act(path)
             except OSError as error:
                 return error
+            finally:
+                took.append(time.perf_counter() - began)
             return None
 
-        if len(paths) < 2:
+        if len(paths) < 2 or _quick.get(self._root, False):
             results = [attempt(path) for path in paths.values()]
         else:
             with ThreadPoolExecutor(min(THREADS, len(paths)), thread_name_prefix="forcing") as pool:
                 results = list(pool.map(attempt, paths.values()))
+        if took:
+            _quick[self._root] = max(took) < QUICK
         return {key: error for key, error in zip(paths, results, strict=True) if error is not None}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What is asked of the operating system, in order, each with the name of the file."""
     made: list[tuple[str, str]] = []
     monkeypatch.setattr(durable, "_named", {})
+    monkeypatch.setattr(durable, "_quick", {})
 
     def recorded(name: str) -> Callable[..., Any]:
         call = getattr(os, name)
@@ -137,3 +139,21 @@ def test_names_alone_can_be_forced(tmp_path: Path, calls: list[tuple[str, str]])
     (tmp_path / "a" / "b").mkdir(parents=True)
     force_names(tmp_path / "a" / "b", root=tmp_path / "a")
     assert {name for kind, name in calls if kind == "fsync"} == {"b", "a", tmp_path.name}
+
+
+@pytest.mark.parametrize(
+    ("quick", "threads"), [(1e-9, "forcing"), (3_600.0, threading.current_thread().name)]
+)
+def test_threads_force_where_it_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: float, threads: str
+) -> None:
+    monkeypatch.setattr(durable, "QUICK", quick)
+    forced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda _: forced.append(threading.current_thread().name))
+    for batch in ("a", "b"):
+        batch_of(tmp_path, *(f"{batch}/{number}" for number in range(5))).settle()
+        DurableBatch(tmp_path).settle()  # nothing to force says nothing
+    before, after = forced[:5], forced[5:]
+    assert all(name.startswith("forcing") for name in before), "not known yet"
+    assert len(after) == 5
+    assert all(name.startswith(threads) for name in after)
