@@ -72,7 +72,7 @@ class OperationKind(Choices):
     INCIDENT_RESUME = "incident.resume", "Resume recovery"
     INCIDENT_ABORT = "incident.abort", "Abort recovery"
     INCIDENT_ACCEPT = "incident.accept", "Accept latencies"
-    INCIDENT_REPLAN = "incident.replan", "Plan again"
+    INCIDENT_REPLAN = "incident.replan", "Replan"
 
 
 class OperationState(Choices):

@@ -40,6 +40,7 @@ def situation_of(
     deployments: Mapping[str, Deployment],
     nodes: Mapping[str, NodeView],
     memory: Memory,
+    now: float,
     awaited: int,
     arrivals: tuple[Arrival, ...],
     max_utilisation: float,
@@ -66,7 +67,7 @@ def situation_of(
         nodes={
             name: replace(
                 node,
-                usable=(node.usable or (failed and node.standby)) and name not in memory.avoided,
+                usable=(node.usable or (failed and node.standby)) and not memory.avoids(name, now),
                 capacity=_capacity(node, memory, max_utilisation),
             )
             for name, node in nodes.items()

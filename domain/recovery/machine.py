@@ -181,12 +181,15 @@ class IncidentMachine:
         new = event.partitions & deployment.assignment.keys() - known
         if not new:
             return []
-        # What does not start on a living node will not start there with the next plan either.
+        # What does not start on a living node will hardly start there with the next plan.
         avoid = sorted({deployment.assignment[p] for p in new}, key=natural_key)
         fact = self._lost((), {event.topology: new}, avoid=avoid)
+        told = self._tell("stimulus", wording.partitions_lost(event.topology, new), fact)
+        avoided = {node: self.memory.avoided[node].until - self.now for node in avoid}
         return [
-            *self._tell("stimulus", wording.partitions_lost(event.topology, new), fact),
+            *told,
             *self._tell("evidence", event.evidence),
+            *self._tell("decision", wording.avoided(avoided)),
             *self._fail(event.topology, new, "partitions absent on living nodes"),
         ]
 
@@ -944,6 +947,7 @@ class IncidentMachine:
             deployments=self.deployments,
             nodes=self.nodes,
             memory=self.memory,
+            now=self.now,
             awaited=len(replacements.expected(requests)),
             arrivals=replacements.arrivals(
                 requests,

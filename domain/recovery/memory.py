@@ -10,9 +10,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from domain.recovery import facts
 from domain.recovery.incident import Phase, TopologyCase
+
+AVOIDED_FOR = 300.0
+"""Seconds for which no plan uses a node on which partitions did not run; doubled with each further time."""
+MOST_DOUBLED = 6
+
+
+class Avoided(NamedTuple):
+    """times: how often partitions did not run there. until: seconds since 1970."""
+
+    times: int
+    until: float
 
 
 @dataclass(slots=True)
@@ -29,8 +41,8 @@ class Memory:
     """Nodes that joined during the incident."""
     returned: set[str] = field(default_factory=set)
     """Nodes that were lost and had been alive all the time."""
-    avoided: set[str] = field(default_factory=set)
-    """Living nodes on which partitions did not run: no plan uses them."""
+    avoided: dict[str, Avoided] = field(default_factory=dict)
+    """Living nodes on which partitions did not run: no plan uses them for a while."""
     drained: set[str] = field(default_factory=set)
     """Nodes that an operator is emptying."""
     failed: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -107,7 +119,7 @@ class Memory:
                 self.tentative.setdefault(topology, set()).update(queries)
             case facts.Arrived(node=node):
                 self.arrived.add(node)
-                self.avoided.discard(node)
+                self.avoided.pop(node, None)
                 self.lost.discard(node)
             case facts.Drained(node=node, failed=failed):
                 self.drained.add(node)
@@ -156,6 +168,8 @@ class Memory:
                 self.asked[topology] = generation
                 self.waiting.pop(topology, None)
                 self.moves.pop(topology, None)
+                for node, avoided in self.avoided.items():
+                    self.avoided[node] = avoided._replace(until=0.0)  # with the nodes there are
                 if fact.forced:
                     self.forced[topology] = generation
                     self.dropped.pop(topology, None)
@@ -191,7 +205,9 @@ class Memory:
         self.arrived.difference_update(fact.nodes)
         self.returned.difference_update(fact.nodes)
         self.drained.difference_update(fact.nodes)
-        self.avoided.update(fact.avoid)
+        for node in fact.avoid:
+            before = self.avoided[node].times if node in self.avoided else 0
+            self.avoided[node] = Avoided(before + 1, fact.at + AVOIDED_FOR * 2.0 ** min(before, MOST_DOUBLED))
         self._remember_failed(fact.failed)
 
     def _remember_returned(self, fact: facts.Returned) -> None:
@@ -241,6 +257,10 @@ class Memory:
         """There is something to plan again."""
         for gone in (self.dropped, self.waiting, self.verifying):
             gone.pop(topology, None)
+
+    def avoids(self, node: str, now: float) -> bool:
+        """Whether no plan may use this living node at this moment."""
+        return node in self.avoided and now < self.avoided[node].until
 
     def failed_under(self, topology: str, generation: int) -> set[str]:
         return set(self.failed.get(topology, {}).get(generation, ()))

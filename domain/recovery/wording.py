@@ -51,6 +51,12 @@ def partitions_lost(topology: str, partitions: Collection[str]) -> str:
     )
 
 
+def avoided(nodes: Mapping[str, float]) -> str:
+    """nodes: for how many seconds each is left alone."""
+    told = ", ".join(f"{node} for {duration(seconds)}" for node, seconds in nodes.items())
+    return f"No plan uses {told}, unless it joins anew before or an operator asks to recover now."
+
+
 def refused_by_driver(refused: facts.Refused) -> str:
     start = (
         f"The driver of {refused.topology} cannot apply plan {refused.generation}: checkpoint "

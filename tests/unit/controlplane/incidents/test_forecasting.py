@@ -136,7 +136,11 @@ def test_an_aborted_incident_teaches_nothing(measured: Topology) -> None:
     assert _spread().count("incident", "nodes") == 0
 
 
-def test_a_look_that_says_nothing_new_tells_nothing(measured: Topology) -> None:
+def test_a_look_that_says_nothing_new_tells_nothing(
+    measured: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = now()
+    monkeypatch.setattr(timezone, "now", lambda: stopped)
     lose("node-1", "node-2", "node-3")
     node_register(registration=registration("node-5"), at=now())
     look(*seen("degraded"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import OperationKind
@@ -189,13 +191,19 @@ def test_an_operator_accepts_that_queries_are_not_available(deployed: Topology) 
     assert not incidents_with_queries_down()
 
 
-def test_repeating_a_step_writes_nothing(deployed: Topology) -> None:
+def test_repeating_a_step_writes_nothing(deployed: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the same moment: as time passes, the estimate of when it will be over moves and is told anew."""
+    stopped = now()
+    monkeypatch.setattr(timezone, "now", lambda: stopped)
     incident = lose("node-1")
     look(incident, *driver(1, "degraded", 20))
     events = Event.objects.count()
     for _ in range(3):
         look(incident, *driver(1, "degraded", 20))
     assert Event.objects.count() == events
+    stopped += timedelta(seconds=60)
+    look(incident, *driver(1, "degraded", 20))
+    assert Event.objects.count() == events + 1
 
 
 def test_a_deployment_in_between_makes_a_plan_stale(
