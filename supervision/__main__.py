@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 
 from host.environment import InvalidEnvironment
 from host.java import MissingProgramError
 from supervision.access import CommandFailedError, access_path, access_read
-from supervision.follow import follow
+from supervision.follow import INTERVAL, follow
 from supervision.installation import home_directory, recorded
 from supervision.logs import logs_show
 from supervision.ports import PortTakenError
@@ -30,6 +31,10 @@ from supervision.supervisor import Supervisor
 
 STOP_DETACHED = "make down"
 STOP_FOREGROUND = "Ctrl-C, or `make down`"
+
+
+EXPECTED = (NotReadyError, CommandFailedError, RestError, InvalidEnvironment, MissingProgramError, OSError)
+"""Why an installation does not start, each with a sentence that says what to do."""
 
 
 class Interrupted(BaseException):
@@ -78,31 +83,61 @@ def _up(home: Path, *, detach: bool) -> int:
         _show_access(started, options.profile, progress, stop_text=stop_text)
         if detach:
             return 0
-        follow(started.installation, started.access)
+        _follow(started, progress)
         sys.stderr.write("the supervisor has ended (was it stopped from elsewhere?)\n")
         return 0
     except Interrupted:
-        _ignore_signals()
-        progress.show("")
-        progress.say("stopping everything")
-        stop(home, progress)
-        progress.say("stopped; no process is left")
-        return 0 if not detach else 130
+        return _interrupted(home, progress, detach=detach)
     except PortTakenError as error:
         sys.stderr.write(f"\nnot started: {error}\n")
         return 1
-    except (
-        NotReadyError,
-        CommandFailedError,
-        RestError,
-        InvalidEnvironment,
-        MissingProgramError,
-        OSError,
-    ) as error:
+    except Exception as error:
+        if _came_of_an_interruption(error):
+            return _interrupted(home, progress, detach=detach)
         _ignore_signals()
-        sys.stderr.write(f"\nnot started: {error}\n(logs are in {home / 'log'})\n")
+        expected = isinstance(error, EXPECTED)
+        said = f"not started: {error}" if expected else "not started, by an error of this program:"
+        sys.stderr.write(f"\n{said}\n(logs are in {home / 'log'})\n")
         stop(home, progress)
+        if not expected:
+            raise
         return 1
+
+
+def _follow(started: Started, progress: Progress) -> None:
+    """Show what happens, until the supervisor has ended. What cannot be shown stops nothing."""
+    said = ""
+    while True:
+        try:
+            follow(started.installation, started.access)
+        except Exception as error:
+            if _came_of_an_interruption(error):
+                raise
+            why = f"{type(error).__name__}: {error}"
+            if why != said:  # once, not every two seconds
+                progress.say(f"what happens cannot be shown here ({why}); everything goes on")
+            said = why
+            time.sleep(INTERVAL)
+        else:
+            return
+
+
+def _interrupted(home: Path, progress: Progress, *, detach: bool) -> int:
+    _ignore_signals()
+    progress.show("")
+    progress.say("stopping everything")
+    stop(home, progress)
+    progress.say("stopped; no process is left")
+    return 0 if not detach else 130
+
+
+def _came_of_an_interruption(error: BaseException | None) -> bool:
+    """A library may fail while it cleans up what was interrupted, and its error takes the place of ours."""
+    while error is not None:
+        if isinstance(error, Interrupted):
+            return True
+        error = error.__context__
+    return False
 
 
 def _already_up(home: Path, chosen: Choice, options: StartOptions, progress: Progress) -> int:

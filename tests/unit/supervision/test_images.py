@@ -19,3 +19,12 @@ def test_every_image_that_is_not_built_here_has_a_digest() -> None:
     images += [service["image"] for service in services if "build" not in service]
     assert len(images) > 3
     assert [image for image in images if not PINNED.fullmatch(image)] == []
+
+
+def test_the_image_has_what_checkpoints_in_s3_need() -> None:
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    copied = {word for line in text.splitlines() if line.startswith("COPY ") for word in line.split()[1:-1]}
+    installed = set(re.findall(r"--requirement (\S+)", text))
+    assert installed == {"requirements/runtime.txt", "requirements/s3.txt"}
+    assert installed <= copied
+    assert all((ROOT / name).is_file() for name in installed)

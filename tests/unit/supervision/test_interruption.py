@@ -1,0 +1,117 @@
+"""`make up`, ended before everything runs: nothing is left behind, whatever cleans up and how it fails."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from supervision import __main__ as command
+from supervision.readiness import NotReadyError
+from supervision.screen import Progress
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Homes whose processes were ended."""
+    homes: list[Path] = []
+
+    def stop(home: Path, progress: Progress) -> bool:
+        homes.append(home)
+        return True
+
+    monkeypatch.setattr(command, "stop", stop)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    for name in ("PROFILE", "PIPELINE", "INPUT", "RATE", "LIMIT", "NODES", "SLOTS", "CAPACITY", "REPLICAS"):
+        monkeypatch.delenv(name, raising=False)
+    return homes
+
+
+def starts_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, cleaning: Exception | None) -> None:
+    def start(*arguments: Any) -> Any:
+        try:
+            raise error
+        finally:
+            if cleaning is not None:
+                raise cleaning
+
+    monkeypatch.setattr(command, "start", start)
+
+
+@pytest.mark.parametrize("cleaning", [None, AttributeError("no socket"), OSError("no file")])
+@pytest.mark.parametrize(("detach", "code"), [(False, 0), (True, 130)])
+def test_an_interrupted_start_is_stopped(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stopped: list[Path],
+    cleaning: Exception | None,
+    detach: bool,
+    code: int,
+) -> None:
+    starts_with(monkeypatch, command.Interrupted(), cleaning=cleaning)
+    assert command._up(tmp_path, detach=detach) == code
+    assert stopped == [tmp_path]
+    assert "no process is left" in capsys.readouterr().out
+
+
+def test_a_start_that_fails_is_stopped_and_says_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stopped: list[Path],
+) -> None:
+    starts_with(monkeypatch, NotReadyError("redis does not answer"), cleaning=None)
+    assert command._up(tmp_path, detach=False) == 1
+    assert stopped == [tmp_path]
+    assert "not started: redis does not answer" in capsys.readouterr().err
+
+
+def test_an_error_of_the_program_is_shown_whole_once_everything_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: list[Path]
+) -> None:
+    starts_with(monkeypatch, KeyError("name"), cleaning=None)
+    with pytest.raises(KeyError, match="name"):
+        command._up(tmp_path, detach=False)
+    assert stopped == [tmp_path]
+
+
+def test_what_cannot_be_shown_stops_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stopped: list[Path],
+) -> None:
+    monkeypatch.setattr(command, "start", lambda *_: SimpleNamespace(installation=None, access=None))
+    monkeypatch.setattr(command, "_show_access", lambda *_, **__: None)
+    monkeypatch.setattr(command, "INTERVAL", 0.0)
+    errors = iter([KeyError("state"), KeyError("state"), ValueError("no JSON"), None])
+
+    def follow(*_: Any) -> None:
+        if (error := next(errors)) is not None:
+            raise error
+
+    monkeypatch.setattr(command, "follow", follow)
+    assert command._up(tmp_path, detach=False) == 0
+    assert stopped == []
+    assert capsys.readouterr().out.count("cannot be shown here") == 2, "once for each error"
+
+
+def test_an_interruption_that_a_library_hides_ends_following(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: list[Path]
+) -> None:
+    monkeypatch.setattr(command, "start", lambda *_: SimpleNamespace(installation=None, access=None))
+    monkeypatch.setattr(command, "_show_access", lambda *_, **__: None)
+
+    def follow(*_: Any) -> None:
+        try:
+            raise command.Interrupted
+        finally:
+            raise OSError("closed")
+
+    monkeypatch.setattr(command, "follow", follow)
+    assert command._up(tmp_path, detach=False) == 0
+    assert stopped == [tmp_path]
