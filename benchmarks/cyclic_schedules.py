@@ -1,10 +1,10 @@
 """Randomised kill schedules on real processes, while a topology with a cycle runs: rows that go round when
 nodes, the driver, Celery workers and servers die must be there once.
 
-Each schedule deploys `page-groups` from its first tuple (connected components, whose labels go round a
-feedback stream until nothing changes). Its failures come while the input does. Then the topology must run to
-its end, and every row of every query be exact. A failed schedule prints its seed; `--seed` and `--first`
-repeat it.
+Schedules deploy two pipelines in turn, from their first tuple: `page-groups` (connected components, whose
+labels go round a feedback stream until nothing changes) and `page-ranks` (PageRank in rounds, here of windows
+of 10 s). Failures come while the input does. Then the topology must run to its end, and every row of every
+query be exact. A failed schedule prints its seed; `--seed` and `--first` repeat it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from benchmarks.stack import (
 from domain.topology import load_yaml
 from spark_jobs.sources.samples import sample_ensure
 
+PIPELINES = ("page-groups", "page-ranks")
 RATE = 500
 """Page views per second."""
 AT_LEAST = 30.0
@@ -44,7 +45,9 @@ def measure(session: Session) -> Report:
     options = session.options
     count = min(options.count, 2) if session.quick else options.count
     numbers = range(options.first, options.first + count)
-    drawn = [schedule_draw(f"{options.seed}/{number}", nodes=NODES) for number in numbers]
+    drawn = [
+        (PIPELINES[number % 2], schedule_draw(f"{options.seed}/{number}", nodes=NODES)) for number in numbers
+    ]
     rows = schedules_run(session, drawn)
     kills = sum(done.split(" ", 1)[1].startswith("kill ") for row in rows for done in row["done"])
     clean = sum(row["verified"] for row in rows)
@@ -67,7 +70,7 @@ def measure(session: Session) -> Report:
     )
 
 
-def schedules_run(session: Session, schedules: list[Schedule]) -> list[dict[str, Any]]:
+def schedules_run(session: Session, schedules: list[tuple[str, Schedule]]) -> list[dict[str, Any]]:
     """Run them one after the other on one stack, as long as it recovers; a row for each that was begun."""
     rows: list[dict[str, Any]] = []
     variables = {
@@ -82,11 +85,11 @@ def schedules_run(session: Session, schedules: list[Schedule]) -> list[dict[str,
         session.progress("schedules", len(schedules)) as step,
         running_stack(nodes=NODES, variables=variables, keep_logs=session.options.logs) as stack,
     ):
-        for schedule in schedules:
-            row = {"seed": schedule.seed, "verified": False, "problem": ""}
+        for pipeline, schedule in schedules:
+            row = {"seed": schedule.seed, "pipeline": pipeline, "verified": False, "problem": ""}
             rows.append({**row, "done": [str(one) for one in schedule.steps]})
             try:
-                rows[-1].update(schedule_run(stack, schedule))
+                rows[-1].update(schedule_run(stack, pipeline, schedule))
             except StackError as error:
                 rows[-1]["problem"] = str(error)
             session.note(f"{rows[-1]}")
@@ -96,11 +99,11 @@ def schedules_run(session: Session, schedules: list[Schedule]) -> list[dict[str,
     return rows
 
 
-def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
+def schedule_run(stack: BenchmarkStack, pipeline: str, schedule: Schedule) -> dict[str, Any]:
     """One schedule from the first tuple to the end. Raises `StackError` when it does not get there."""
     before = len(stack.incidents())
     limit = round(RATE * (AT_LEAST + sum(one.after for one in schedule.steps)))
-    stack.deploy_spec(spec_of(limit), input=sample_ensure(stack.home, "page_views"))
+    stack.deploy_spec(spec_of(pipeline, limit), input=sample_ensure(stack.home, "page_views"))
     stack.expect(lambda: stack.topology()["committed_epoch"] >= BEGUN, "the first epochs", timeout=120)
     started = time.monotonic()
     done = carry_out(stack, schedule)
@@ -120,11 +123,13 @@ def schedule_run(stack: BenchmarkStack, schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def spec_of(limit: int) -> dict[str, Any]:
+def spec_of(pipeline: str, limit: int) -> dict[str, Any]:
     """The pipeline with a cycle, under the name that a stack asks for."""
-    spec: dict[str, Any] = load_yaml(PIPELINE.with_name("page-groups.yaml").read_text(encoding="utf-8"))
-    source = next(one for one in spec["operators"] if one["name"] == "Source")
-    source["params"] = {**source["params"], "rate": RATE, "limit": limit}
+    spec: dict[str, Any] = load_yaml(PIPELINE.with_name(f"{pipeline}.yaml").read_text(encoding="utf-8"))
+    changed = {"source": {"rate": RATE, "limit": limit}, "page_rank": {"size_s": 10, "rounds": 5}}
+    for operator in spec["operators"]:
+        if operator["kind"] in changed:
+            operator["params"] = {**operator["params"], **changed[operator["kind"]]}
     return {**spec, "name": TOPOLOGY}
 
 

@@ -779,8 +779,8 @@ class EpochMachine:
         due = waiting and at - self._reported_at >= REPORT_INTERVAL
         if not worked and (due or self.replay.replayed.epochs):
             done.append(self._measured(at, None, []))
-        if self.checkpoints.pending is not None:
-            return [*done, ReadAcknowledgements(self.checkpoints.pending.checkpoint)]
+        if (pending := self.checkpoints.pending) is not None:
+            return [*done, ReadAcknowledgements(pending.checkpoint, (pending.generation, pending.attempt))]
         return [*done, *self._turn_ended(at, completed=False)]
 
     def _acknowledged(self, event: AcknowledgementsRead) -> list[Instruction]:

@@ -270,9 +270,11 @@ class CancelReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReadAcknowledgements:
-    """Answered by `AcknowledgementsRead`."""
+    """Answered by `AcknowledgementsRead`. job: generation and attempt of the one that left the snapshots;
+    what was acknowledged of it does not change."""
 
     checkpoint: int
+    job: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

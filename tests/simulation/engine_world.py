@@ -258,8 +258,6 @@ class PlayedCoordination:
         self.world.applied = status.generation
         self.world.reported.append(status)
 
-    def forget_checkpoints(self, below: int) -> None: ...
-
     def reset_checkpoint(self) -> None:
         self.world.latest = None
         self.world.acks.clear()
@@ -269,7 +267,9 @@ class PlayedCoordination:
 
     def write_costs(self, costs: dict[str, float]) -> None: ...
 
-    def acknowledgements(self, checkpoint: int, deployed: int) -> list[CheckpointAck]:
+    def acknowledgements(
+        self, checkpoint: int, deployed: int, *, job: tuple[int, int] | None = None
+    ) -> list[CheckpointAck]:
         if self.world.random.random() < 0.7:
             self.world.upload()
         found = self.world.acks.get(checkpoint, {})

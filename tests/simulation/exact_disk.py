@@ -165,6 +165,8 @@ class MemoryLog:
         self.homes: dict[str, str] = {}
         # The last one on disk, and those after it.
         self._positions = [Position()]
+        # Plans that went since then: a line that is not forced to disk says so.
+        self._trimmed: dict[int, EpochPlan] = {}
 
     @property
     def position(self) -> Position:
@@ -178,6 +180,7 @@ class MemoryLog:
     def applied(self, generation: int, position: Position, homes: dict[str, str]) -> None:
         self.generation, self.homes = generation, dict(homes)
         self._positions = [position]
+        self._trimmed = {}
 
     def commit(self, position: Position, *, durable: bool) -> None:
         self._positions.append(position)
@@ -201,16 +204,20 @@ class MemoryLog:
 
     def _force(self) -> None:
         del self._positions[:-1]
+        self._trimmed = {}
 
     def trim(self, below: int) -> None:
         kept = {epoch: plan for epoch, plan in self.plans.items() if epoch >= min(below, self.head)}
-        if len(kept) < len(self.plans):
-            self.plans = kept
-            self._force()
+        self._trimmed |= {epoch: plan for epoch, plan in self.plans.items() if epoch not in kept}
+        self.plans = kept
 
     def crash(self, rng: random.Random) -> None:
         """The driver dies: of the lines that were not forced to disk, only some have reached it."""
-        del self._positions[rng.randrange(len(self._positions)) + 1 :]
+        lines = len(self._positions)
+        del self._positions[rng.randrange(lines) + 1 :]
+        if len(self._positions) < lines:
+            self.plans = {**self._trimmed, **self.plans}
+        self._trimmed = {}
 
     def begin_life(self) -> Recorded:
         self.life += 1

@@ -98,6 +98,8 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return clean_files(tmp_path_factory.mktemp("clean"))
 
 
+# Threads of the driver die with it, by an error of the simulation.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("seed", range(SCHEDULES))
 def test_a_host_that_crashes_loses_nothing_that_was_committed(
     tmp_path: Path, clean: Files, seed: int
