@@ -108,6 +108,12 @@ def moved(serving: Serving) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="package")
+def bounded(serving: Serving) -> Iterator[Server]:
+    """Healthy, and `trending` has a bounded guarantee; no metrics change."""
+    yield from serving("bounded")
+
+
+@pytest.fixture(scope="package")
 def empty(serving: Serving) -> Iterator[Server]:
     """An empty installation."""
     yield from serving("empty")

@@ -22,6 +22,7 @@ from controlplane.topologies.representation import (
     topology_change,
 )
 from domain.messages import CheckpointAck, CheckpointReport
+from tests.browser.bounded import keys_beat
 from tests.browser.chronicle import part_of
 
 CHECKPOINT_EVERY = 10
@@ -41,7 +42,8 @@ class Pulse:
         with transaction.atomic():
             for topology in Topology.objects.filter(status__in=("running", "degraded", "recovering")):
                 self._topology(topology, now)
-                if topology.status == "running" and self._turn % CHECKPOINT_EVERY == 0:
+                exact = topology.guarantee == "exact"
+                if exact and topology.status == "running" and self._turn % CHECKPOINT_EVERY == 0:
                     self._checkpoint(topology, now)
             self._nodes()
 
@@ -60,6 +62,7 @@ class Pulse:
         topology.head_epoch += 1
         topology.committed_epoch += 1
         topology.input_rate = 1000 + self._random.uniform(-18, 18)
+        keys_beat(topology, self._turn)
         topology.save()
         changes: list[Change] = [topology_change(topology)]
         queries = list(Query.objects.filter(topology=topology).select_related("partition"))

@@ -27,7 +27,7 @@ from tests.browser.serve import PASSWORD, SCENARIOS, USER
 from tests.browser.servers import Server, seeded, template
 from tests.browser.tour import FRAMES, GO, Stop, listen, stops, visit
 
-STATES = ("empty", "healthy", "broken", "proposed", "tentative", "aborted", "moved", "offline")
+STATES = ("empty", "healthy", "broken", "proposed", "tentative", "aborted", "moved", "bounded", "offline")
 WHOLE = ("empty", "healthy", "broken", "running")
 FEW = ("fleet", "topology", "topology-settings", "nodes", "incidents", "incident", "incident-wave")
 """The views that differ in the other states."""

@@ -1,11 +1,12 @@
 """Rows as a running system leaves them, for looking at the dashboard without one.
 
 `seed(scenario)` fills an empty database: "empty" (nothing), "healthy" (two topologies on eight nodes),
-"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), and six moments of an
-incident that the coordinator's own code recovers in waves (`recovering.py`): "tentative" (the first wave
-waits for an approval, while queries give tentative output), "proposed" (the second one waits for it),
-"broken" (the third one replays), "catching_up" (all is restored, and some queries are not available yet),
-"recovered" (it is over), "aborted" (an operator has ended it). What changes from second to second then is in
+"large" (two topologies of 1,000 partitions each), "moved" (a node is drained), "bounded" (one of the two has
+a bounded guarantee, and a node that does not store its keys), and six moments of an incident that the
+coordinator's own code recovers in waves (`recovering.py`): "tentative" (the first wave waits for an approval,
+while queries give tentative output), "proposed" (the second one waits for it), "broken" (the third one
+replays), "catching_up" (all is restored, and some queries are not available yet), "recovered" (it is over),
+"aborted" (an operator has ended it). What changes from second to second then is in
 `pulse.py`.
 """
 
@@ -36,6 +37,7 @@ from controlplane.topologies.racks import rack_exposure_note
 from domain.topology import Topology as Graph
 from domain.topology import load_yaml
 from tests.browser.alarming import alerts_play
+from tests.browser.bounded import bounded_write
 from tests.browser.chronicle import (
     audit_write,
     checkpoints_write,
@@ -58,6 +60,7 @@ Scenario = Literal[
     "aborted",
     "large",
     "moved",
+    "bounded",
 ]
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 NODES = 8
@@ -98,8 +101,11 @@ def _installation(scenario: Scenario, now: datetime) -> None:
     side = _topology("trending", nodes, now, racks=racks)
     _topology("mentions", {}, now, status="completed")
     for topology in (main, side):
-        checkpoints_write(topology, now)
-        savepoint_write(topology, now)
+        if scenario == "bounded" and topology is side:
+            bounded_write(side, now)
+        else:
+            checkpoints_write(topology, now)
+            savepoint_write(topology, now)
         if topology is main or not one:
             deployed(topology, now - timedelta(minutes=89))
         _samples(topology, now)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SCENARIOS = (
     *("empty", "healthy", "broken", "proposed", "tentative", "catching_up", "recovered", "aborted"),
-    *("large", "moved"),
+    *("large", "moved", "bounded"),
 )
 USER, PASSWORD = "admin", "resurge-demo"
 OTHERS = ("operator", "viewer")

@@ -5,6 +5,7 @@ import { fetchTag } from "./api";
 import { boot } from "./boot";
 import type { Planner, Policy, Query, Topology } from "./entities.generated";
 import { humanise, plural, sentence } from "./format";
+import { isBounded } from "./guarantee";
 import { replicaChanges, REPLICATION_PLANNERS, type ReplicationPlan, type ReplicationQuestion } from "./replication";
 
 export interface Field {
@@ -20,7 +21,15 @@ export interface Field {
   unset?: string;
   /** It is a list of names, and what is shown where there is none. */
   names?: string;
+  /** It has no effect where the guarantee is bounded. */
+  exactOnly?: true;
 }
+
+/** Why replicas and tentative output do not exist where the guarantee is bounded. */
+export const BOUNDED_HAS_NONE = "Not with a bounded guarantee: what is left of the topology continues at once in any case.";
+
+/** Whether this field decides something for this topology. */
+export const hasEffect = (field: Field, topology: Topology): boolean => !(field.exactOnly && isBounded(topology));
 
 /** Whether two values of a field are the same. */
 export const same = (one: unknown, other: unknown): boolean => JSON.stringify(one) === JSON.stringify(other);
@@ -87,25 +96,25 @@ export const FIELDS: Field[] = [
   { name: "correlation_threshold", label: "Correlation threshold", help: "From this many nodes lost together, a topology is recovered in waves even if every wave rolls back running partitions", unit: "nodes", min: 1, step: 1 },
   { name: "correlation_window", label: "Correlation window", help: "Nodes are lost together when each is at most this long after the one before, or no global checkpoint was completed in between", unit: "s", min: 0, step: 0.5 },
   {
-    name: "replication_mode", label: "Replicas", help: "Whether partitions have a copy on another node that takes over at once",
+    name: "replication_mode", exactOnly: true, label: "Replicas", help: "Whether partitions have a copy on another node that takes over at once",
     choices: [
       { value: "on", label: "On", help: "The partitions that the replication plan chooses have replicas on nodes of other racks. A replica costs as much CPU as its partition." },
       { value: "advise", label: "Advise", help: "No replica runs. The replication plan says which ones would be worth it." },
       { value: "off", label: "Off", help: "No replica runs." },
     ],
   },
-  { name: "replication_planner", label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
-  { name: "replication_budget", label: "Replication budget", help: "Partitions that may be replicated, if a request names no number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
+  { name: "replication_planner", exactOnly: true, label: "Replication planner", help: "The algorithm for replication plans, if a request names none", choices: REPLICATION_PLANNERS.map(([value, help]) => ({ value, label: humanise(value), help: `${sentence(help)}.` })) },
+  { name: "replication_budget", exactOnly: true, label: "Replication budget", help: "Partitions that may be replicated, if a request names no number", unit: "partitions", min: 0, step: 1, unset: "a quarter of all" },
   {
-    name: "tentative_output", label: "Tentative output", help: "What queries do that lack a part of their input after a failure",
+    name: "tentative_output", exactOnly: true, label: "Tentative output", help: "What queries do that lack a part of their input after a failure",
     choices: [
       { value: "off", label: "Off: wait", help: "They give no output until the lost partitions have been restored." },
       { value: "on", label: "On: continue without it", help: "They continue with the input that is left. These rows are marked tentative, and the final rows replace them after recovery." },
     ],
   },
-  { name: "tentative_fidelity", label: "Fidelity of tentative output", help: "Only queries of whose output more than this share is left, from 0 to 1", unit: "", min: 0, step: 0.05 },
-  { name: "tentative_worth", label: "Worth of tentative output", help: "What complete tentative output counts for in recovery plans, from 0 to 1, where final output counts for 1", unit: "", min: 0, step: 0.05 },
-  { name: "tentative_except", label: "Never tentative", help: "Operators whose queries wait in any case, separated by commas", names: "none" },
+  { name: "tentative_fidelity", exactOnly: true, label: "Fidelity of tentative output", help: "Only queries of whose output more than this share is left, from 0 to 1", unit: "", min: 0, step: 0.05 },
+  { name: "tentative_worth", exactOnly: true, label: "Worth of tentative output", help: "What complete tentative output counts for in recovery plans, from 0 to 1, where final output counts for 1", unit: "", min: 0, step: 0.05 },
+  { name: "tentative_except", exactOnly: true, label: "Never tentative", help: "Operators whose queries wait in any case, separated by commas", names: "none" },
 ];
 
 /** Numbers that are not set are the installation's. */

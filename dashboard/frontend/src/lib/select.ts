@@ -3,6 +3,7 @@
 import type { Checkpoint, Entry, Incident, Partition, Plan, Problem, Query, Sample } from "./entities.generated";
 import { byName, seconds } from "./format";
 import { isOpen, isPast } from "./health";
+import { stepsOf } from "./steps";
 import { store } from "./store.svelte";
 
 const of = <T extends { topology: string | null }>(rows: ReadonlyMap<string, T>, topology: string): T[] =>
@@ -27,14 +28,7 @@ export function entriesOf(incident: number): [string, Entry][] {
     .sort((a, b) => (a[1].at === b[1].at ? byName(a[0], b[0]) : a[1].at < b[1].at ? -1 : 1));
 }
 
-export function samplesOf(topology: string, from = -Infinity, to = Infinity): Sample[] {
-  return of(store.entities.sample, topology)
-    .filter((sample) => {
-      const at = seconds(sample.at) ?? 0;
-      return at >= from && at <= to;
-    })
-    .sort((a, b) => (a.at < b.at ? -1 : 1));
-}
+export const samplesOf = (topology: string, from?: number, to?: number): Sample[] => stepsOf(of(store.entities.sample, topology), from, to);
 
 export function incidentsNewestFirst(): Incident[] {
   return [...store.entities.incident.values()].sort(
