@@ -6,8 +6,10 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,26 @@ def hashtags(*, source: dict[str, Any], **settings: Any) -> Topology:
     return load_topology(data, catalogue)
 
 
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A loop that has adopted its first plan, and what puts further plans into ZooKeeper."""
+
+    loop: EpochLoop
+    plan_publish: Callable[[Plan], None]
+
+
 @contextmanager
 def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
     """Start everything in a temporary directory, adopt the first plan, and end everything afterwards."""
+    with deployed(topology, nodes=nodes) as deployment:
+        yield deployment.loop
+
+
+@contextmanager
+def deployed(
+    topology: Topology, *, nodes: int, assignment: Mapping[str, str] | None = None
+) -> Iterator[Deployment]:
+    """The same. assignment: partition -> node; None: evenly."""
     logging.basicConfig(level=logging.WARNING)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     with tempfile.TemporaryDirectory(prefix="resurge-benchmark-", ignore_cleanup_errors=True) as name:
@@ -59,7 +78,7 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
                 session_timeout=settings.session_timeout,
             )
             coordination.connect()
-            _publish(settings, topology, nodes)
+            _deploy(settings, topology, assignment or evenly(topology, nodes))
             coordination.refresh(force=True)
             stop = threading.Event()
             with epoch_loop(
@@ -72,22 +91,36 @@ def running(topology: Topology, *, nodes: int = NODES) -> Iterator[EpochLoop]:
             ) as loop:
                 while loop.state not in ("running", "replaying"):
                     loop.iterate()
-                yield loop
+                yield Deployment(loop, partial(_plan_publish, settings, topology))
             coordination.close()
         finally:
             plane.stop()
 
 
-def _publish(settings: environment.Environment, topology: Topology, nodes: int) -> None:
+def evenly(topology: Topology, nodes: int) -> dict[str, str]:
+    """Partition -> node."""
     names = [NodeSpace(name=f"node-{number}") for number in range(1, nodes + 1)]
-    placement = initial_placement(topology, names)
+    return dict(initial_placement(topology, names).assignment)
+
+
+def _deploy(settings: environment.Environment, topology: Topology, assignment: Mapping[str, str]) -> None:
     spec = DeployedSpec(name=topology.name, version=1, spec=topology.to_data())
-    plan = Plan(generation=1, kind="deploy", assignment=placement.assignment)
+    with _zookeeper(settings) as session:
+        session.put(Paths.spec(topology.name), spec)
+    _plan_publish(settings, topology, Plan(generation=1, kind="deploy", assignment=dict(assignment)))
+
+
+def _plan_publish(settings: environment.Environment, topology: Topology, plan: Plan) -> None:
+    with _zookeeper(settings) as session:
+        session.put(Paths.plan(topology.name), plan)
+
+
+@contextmanager
+def _zookeeper(settings: environment.Environment) -> Iterator[Session]:
     with closing(Session(settings.zookeeper, 4.0, secret=settings.zookeeper_secret)) as session:
         session.start()
         session.require_connected(30)
-        session.put(Paths.spec(topology.name), spec)
-        session.put(Paths.plan(topology.name), plan)
+        yield session
 
 
 def advance(loop: EpochLoop, epochs: int) -> int:

@@ -7,6 +7,8 @@ import os
 import statistics
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from rich.table import Table
@@ -22,6 +24,14 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 def resident(home: str) -> dict[str, int]:
     """Bytes by kind of process, of all processes of this installation."""
     found: dict[str, int] = defaultdict(int)
+    for directory, what in processes(home):
+        with suppress(OSError):  # it ended meanwhile
+            found[what] += int((directory / "statm").read_text().split()[1]) * PAGE
+    return found
+
+
+def processes(home: str) -> Iterator[tuple[Path, str]]:
+    """Below /proc, those of this installation, each with its kind."""
     for directory in Path("/proc").iterdir():
         if not directory.name.isdigit():
             continue
@@ -29,17 +39,15 @@ def resident(home: str) -> dict[str, int]:
             if f"RESURGE_HOME={home}".encode() not in (directory / "environ").read_bytes():
                 continue
             command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            pages = int((directory / "statm").read_text().split()[1])
         except OSError:
             continue  # it ended meanwhile
-        found[kind(command)] += pages * PAGE
-    return found
+        yield directory, kind(command)
 
 
 def kind(command: str) -> str:
     if "CoarseGrainedExecutorBackend" in command:
         return "executors"
-    if "pyspark.daemon" in command:
+    if "pyspark.daemon" in command or "spark_jobs.executor.preloaded" in command:
         return "python workers"
     if "SparkSubmit" in command:
         return "driver JVM"
