@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -35,11 +37,14 @@ EPOCHS_COMPARED = 12
 def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: Stack) -> None:
     """It has one query more. The others stay exact over both versions, in the same outputs."""
     healthy(stack)
+    outputs = stack.home / "outputs" / "hashtags"
+    # What was compared so far was read from these, too.
+    stack.wait_for(lambda: len(spans(outputs)) > 3, "spans of several epochs", timeout=90)
     stack.rest.post("topologies/hashtags/undeploy/", {"reason": "a new version"})
     stack.wait_for_status("stopped")
     before = stack.topology()
     assert before["checkpoint_epoch"] == before["committed_epoch"] > 0
-    deployed = committed_read(stack.home / "outputs" / "hashtags")
+    deployed = committed_read(outputs)
     spec = load_yaml(pipeline_text("hashtags"))
     added = {**next(one for one in spec["operators"] if one["name"] == "O0"), "name": "Added", "priority": 2}
     tweets = shared_data("tweets.parquet")
@@ -59,11 +64,11 @@ def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: 
     assert (result["queries"], result["exact"]) == (QUERIES, QUERIES)
     assert result["epoch"] > before["committed_epoch"]
     assert [line.partition(":")[0] for line in result["left_out"]] == ["Added[0]"]
-    after = committed_read(stack.home / "outputs" / "hashtags")
+    after = committed_read(outputs)
     assert deployed is not None
     assert after is not None
     assert (after.deployed, after.removed) == (deployed.deployed, deployed.removed)
-    assert list(committed_files(stack.home / "outputs" / "hashtags", "Added", after))
+    assert list(committed_files(outputs, "Added", after))
     assert not list((stack.home / "outputs").glob("hashtags.until-*"))
 
 
@@ -114,7 +119,7 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
     assert len(compared) == QUERIES + 1
     assert all(compared), "every query has rows after the savepoint"
     for operator, count in DIVIDED.items():
-        given = {row["partition"] for row in rows_of(outputs, second, operator)}
+        given = set(pc.unique(rows_of(outputs, second, operator).column("partition")).to_pylist())
         assert given == set(range(count)), f"every partition of {operator} gave rows"
 
 
@@ -130,23 +135,29 @@ def compared_rows(operator: str, one: Outputs, other: Outputs) -> int:
     """How many rows of an operator both deployments have. Windows that both have closed are compared; those
     of the second begin with the first one after the savepoint."""
     found = [rows_of(*outputs, operator) for outputs in (one, other)]
-    ends = [{row["window_end"] for row in rows} for rows in found]
-    since, until = min(ends[1]), min(max(each) for each in ends)
-    both = [
-        sorted(repr({**row, "partition": 0}) for row in rows if since <= row["window_end"] <= until)
-        for rows in found
-    ]
-    assert both[0] == both[1], operator
-    return len(both[0])
+    ends = [pc.min_max(rows.column("window_end")).as_py() for rows in found]
+    since, until = ends[1]["min"], min(each["max"] for each in ends)
+    both = [sorted_rows(rows, since, until) for rows in found]
+    assert both[0].equals(both[1]), operator
+    return int(both[0].num_rows)
 
 
-def rows_of(directory: Path, committed: Committed, operator: str) -> list[dict[str, Any]]:
-    """The committed rows of one operator, with their partitions."""
-    return [
-        {**row, "partition": int(next(part for part in one.parts if part.startswith("partition="))[10:])}
-        for one in committed_files(directory, operator, committed)
-        for row in pq.ParquetFile(one).read().to_pylist()
-    ]
+def sorted_rows(rows: pa.Table, since: int, until: int) -> pa.Table:
+    """Those of windows that end in this time, whichever partition they are of."""
+    ends = rows.column("window_end")
+    within = rows.filter(pc.and_(pc.greater_equal(ends, since), pc.less_equal(ends, until)))
+    names = [name for name in within.column_names if name != "partition"]
+    return within.select(names).sort_by([(name, "ascending") for name in names]).combine_chunks()
+
+
+def rows_of(directory: Path, committed: Committed, operator: str) -> pa.Table:
+    """The committed rows of one operator, with their partitions. There are millions of them."""
+    tables: list[pa.Table] = []
+    for file in committed_files(directory, operator, committed):
+        rows = pq.ParquetFile(file).read()
+        number = int(next(part for part in file.parts if part.startswith("partition="))[10:])
+        tables.append(rows.append_column("partition", pa.repeat(number, rows.num_rows)))
+    return pa.concat_tables(tables)
 
 
 def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
@@ -159,9 +170,6 @@ def test_a_forced_checkpoint_and_the_end_of_the_input(stack: Stack) -> None:
     # There is one every few seconds anyway: this one says who asked for it.
     taken = stack.rest.get("topologies/hashtags/checkpoints/")["results"]
     assert [row["requested_by"] for row in taken if row["requested_by"]] == [ended["requested_by"]]
-    outputs = stack.home / "outputs" / "hashtags"
-    # What was compared was read from these, too.
-    stack.wait_for(lambda: len(spans(outputs)) > 3, "spans of several epochs", timeout=60)
     stack.rest.post("topologies/hashtags/undeploy/", {"reason": "test"})
     stack.wait_for_status("stopped")
     tweets = shared_data("tweets.parquet")
