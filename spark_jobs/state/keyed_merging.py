@@ -3,7 +3,8 @@
 An epoch adds one chunk, a *delta*, with the keys that it changed; eight deltas of a size are merged into one
 of the next size, up to 64 MB. When deltas amount to half of the rest, they are swept into the *base*. What
 is large is done in parts: the range of hashes is cut into parts of at most 8 MB, of which an epoch merges
-one, and another one in a sweep, or a 128th of the whole, if that is more.
+one, and at most another one in a sweep, or a 128th of the whole, if that is more. A sweep goes on with what
+is added, so that it is done when half of what begins the next one is there.
 
 Chunks are in the order of age, so the last one that has a key says what it is: base (first what it was
 before a sweep, then what the sweep has made), deltas that are swept, deltas. Among deltas, those that a
@@ -17,12 +18,14 @@ in the notes of the chunks:
     delta           number of the delta of which it is a part
     merge           of a delta that is being merged: bits of the parts; the first one has `into`, the number
                     of the new delta, and `made`, how many parts of it there are
-    sweep           of a delta that is swept: bits of the parts; the first one has `next`, the next part
+    sweep           of a delta that is swept: bits of the parts; the first one has `next`, the next part, and
+                    `age`, the epochs since the sweep began
     new             a part of the base that the present sweep has made
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -45,7 +48,12 @@ MOST_BITS: Final = 8
 SWEPT_FROM: Final = 1 << 20
 """Bytes of deltas below which nothing is swept."""
 EPOCHS: Final = 128
-"""In about so many a sweep is done."""
+"""In about so many a sweep is done where much is added."""
+SLOWEST: Final = 8
+"""Epochs in which a sweep makes one part at least."""
+DONE_AT: Final = 0.5
+"""Of the bytes of deltas with which the next sweep begins: by then this one is done. A slower sweep would
+spread better what it writes, but a state in the middle of it is larger."""
 
 
 class Merging:
@@ -138,18 +146,21 @@ class Merging:
             swept = self._begin_sweep()
         if not swept:
             return
-        bits, at = swept[0].note["sweep"], swept[0].note["next"]
+        first = swept[0].note
+        bits, at, age = first["sweep"], first["next"], first.get("age", 0)
         parts = 1 << bits
-        for part in range(at, min(parts, at + max(1, parts // EPOCHS))):
+        due = min(parts, max(self._due(parts), 1 + age // SLOWEST))
+        for part in range(at, min(due, at + max(1, parts // EPOCHS))):
             self._sweep_part(bits, part)
             at = part + 1
+            self._table.chunks = [one for one in self._table.chunks if not _is_swept(one, bits, at)]
         if at == parts:
             new = [_noted(one, new=None) for one in self._table.chunks if "new" in one.note]
             later = [one for one in self._table.chunks if "tier" in one.note and "sweep" not in one.note]
             self._table.chunks = [*new, *later]
         else:
             place = self._table.chunks.index(swept[0])
-            self._table.chunks[place] = _noted(swept[0], next=at)
+            self._table.chunks[place] = _noted(swept[0], next=at, age=age + 1)
 
     def _begin_sweep(self) -> list[Chunk]:
         deltas = [chunk for chunk in self._table.chunks if "tier" in chunk.note]
@@ -162,6 +173,13 @@ class Merging:
         swept[0] = _noted(swept[0], next=0)
         self._table.chunks = [*base, *swept]
         return swept
+
+    def _due(self, parts: int) -> int:
+        """How many parts of a sweep are to be made by now, by what was added since it began: all of them well
+        before the next one."""
+        added = sum(_bytes(one) for one in self._table.chunks if _is_delta(one))
+        rest = sum(_bytes(one) for one in self._table.chunks if "base" in one.note)
+        return 1 + math.ceil(parts * added / max(1, rest // 2 * DONE_AT))
 
     def _sweep_part(self, bits: int, part: int) -> None:
         """Make one part of the new base."""
@@ -201,6 +219,12 @@ def _is_delta(chunk: Chunk) -> bool:
 
 def _is_of_merge(chunk: Chunk, number: int) -> bool:
     return "merge" in chunk.note or ("sweep" not in chunk.note and chunk.note.get("delta") == number)
+
+
+def _is_swept(chunk: Chunk, bits: int, made: int) -> bool:
+    """Whether a chunk is of the old base, and of hashes that so many new parts have."""
+    own, its = chunk.note.get("bits", 0), chunk.note.get("range", 0)
+    return "base" in chunk.note and "new" not in chunk.note and (its + 1) << bits <= made << own
 
 
 def _count(deltas: Sequence[Chunk]) -> int:

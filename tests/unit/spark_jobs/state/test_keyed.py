@@ -248,6 +248,71 @@ def test_at_any_moment_of_a_sweep_the_state_is_whole(tmp_path: Path) -> None:
     assert len(seen) > 2, "no state was in the middle of a sweep"
 
 
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Epochs]:
+    """A state of 4,000 keys in the middle of a sweep that has many parts."""
+    with monkeypatch.context() as patched:
+        for name, value in {"TIER_BYTES": 3_000, "RANGE": 10_000, "SWEPT_FROM": 50_000}.items():
+            patched.setattr(keyed_merging, name, value)
+        world, dice = Epochs(tmp_path), random.Random(5)
+        world.change([(f"key {key}", key, 0) for key in range(4_000)])
+        while not any("base" in note and "new" not in note for note in world.notes):
+            world.change([("key 1", 1, 0)])
+        while swept_parts(world) < 0:
+            world.change([(f"key {key}", key, 1) for key in dice.sample(range(4_000), 400)])
+        yield world
+
+
+def swept_parts(world: Epochs) -> int:
+    """How many parts the sweep under way has made; -1 without one."""
+    return next((note["next"] for note in world.notes if "next" in note), -1)
+
+
+def test_a_sweep_goes_on_with_what_is_added(swept: Epochs) -> None:
+    """It is done before the next one is due, and does not take up one epoch after the other."""
+    made = [swept_parts(swept)]
+    dice = random.Random(7)
+    while made[-1] >= 0:
+        swept.change([(f"key {key}", key, 2) for key in dice.sample(range(4_000), 10)])
+        made.append(swept_parts(swept))
+        assert len(made) < 1_000
+    steps = [after - before for before, after in itertools.pairwise(made[:-1])]
+    assert 0 in steps, "some epochs make no part"
+    assert max(steps) == 1
+    assert len(contents(swept.open())) == 4_000
+
+
+def test_a_part_of_the_base_goes_when_the_sweep_has_made_its_successor(swept: Epochs) -> None:
+    """Of a second sweep, whose base has as many parts."""
+    dice = random.Random(9)
+
+    def add() -> None:
+        swept.change([(f"key {key}", key, 3) for key in dice.sample(range(4_000), 40)])
+
+    while swept_parts(swept) >= 0:
+        add()
+    parts, most = len([note for note in swept.notes if "base" in note]), 0
+    while swept_parts(swept) < 0:
+        add()
+    while swept_parts(swept) >= 0:
+        most = max(most, len([note for note in swept.notes if "base" in note]))
+        add()
+    assert parts > 8
+    assert most <= parts + 2
+    assert len(contents(swept.open())) == 4_000
+
+
+def test_a_sweep_ends_also_where_hardly_anything_is_added(swept: Epochs) -> None:
+    bits = next(note["sweep"] for note in swept.notes if "next" in note)
+    epochs = 0
+    while swept_parts(swept) >= 0:
+        swept.change([("key 1", 1, epochs)])
+        epochs += 1
+        assert epochs <= (1 << bits) * keyed_merging.SLOWEST
+    assert epochs > 1 << bits
+    assert contents(swept.open())[("key 1", 1)] == epochs - 1
+
+
 def test_deltas_stay_few_whatever_their_sizes(tmp_path: Path) -> None:
     """A large one takes the small ones before it along."""
     world, dice, expected = Epochs(tmp_path), random.Random(3), dict[Row, int]()
