@@ -22,6 +22,10 @@ one that is not recorded cannot be copied."""
 EVERY = 5.0
 """Seconds between two deletions, at least: each lists all that is stored, which takes time of the host where
 a checkpoint is taken every second."""
+AT_ONCE = 16
+"""Files that are deleted without a pause."""
+PAUSE = 4.0
+"""Seconds for each CPU second of deletion."""
 
 
 class Retention:
@@ -115,12 +119,14 @@ def prune(
     kept: Sequence[int],
     partitions: Sequence[str],
     known: KnownNames | None = None,
+    pause: Callable[[float], object] = time.sleep,
 ) -> None:
     """Delete the checkpoints below the first of those kept (ascending), then the files that none of the
     others names, and what earlier deployments left. Files newer than that checkpoint may belong to an upload
     under way and stay. Raises `DamagedError`, and deletes nothing of this deployment, unless every checkpoint
     that is kept is seen to be there with a manifest of every partition: a list may lag behind what is
-    stored. known: what manifests of this deployment name that were read before; it is brought up to date."""
+    stored. known: what manifests of this deployment name that were read before; it is brought up to date.
+    pause: waits for so many seconds, in which epochs have the CPU."""
     oldest = kept[0]
     stored = storage.checkpoints(deployment)
     complete = set(kept).difference(storage.earlier_checkpoints(deployment.topology))
@@ -144,15 +150,15 @@ def prune(
         if known is not None:
             known.pop(number, None)
     for directory, names in named.items():
-        storage.delete_files(
-            deployment,
-            directory,
-            [
-                name
-                for name in storage.files(deployment, directory)
-                if name not in names and (epoch := _epoch(name)) is not None and epoch <= oldest
-            ],
-        )
+        gone = [
+            name
+            for name in storage.files(deployment, directory)
+            if name not in names and (epoch := _epoch(name)) is not None and epoch <= oldest
+        ]
+        for first in range(0, len(gone), AT_ONCE):
+            began = time.thread_time()
+            storage.delete_files(deployment, directory, gone[first : first + AT_ONCE])
+            pause((time.thread_time() - began) * PAUSE)
 
 
 def _epoch(name: str) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.driver import retention
 from spark_jobs.driver.retention import Retention, prune
 from spark_jobs.state.checkpoint_storage import DAMAGED, CheckpointStorage, KnownNames
 from spark_jobs.state.directory_storage import DirectoryStorage
@@ -94,6 +95,23 @@ def test_what_was_set_aside_is_missed_and_what_takes_its_place_is_read(world: Wo
     assert world.storage.checkpoints(HERE) == [20, 30, 40], "nothing is deleted"
     path.write_bytes(content)
     assert world.prune(30, 40) == ["30", "40"]
+
+
+def test_deletion_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between a few files each, so that epochs have the CPU."""
+    monkeypatch.setattr(retention, "AT_ONCE", 2)
+    for epoch in (10, 20, 30, 40, 50):
+        world.checkpoint(epoch)
+    world.node, world.newest = StateStore(world.root / "other"), EMPTY
+    world.checkpoint(60)
+    left: list[int] = []
+
+    def pause(seconds: float) -> None:
+        assert seconds >= 0.0
+        left.append(len(world.files()))
+
+    prune(world.storage, HERE, kept=[60], partitions=[PARTITION], pause=pause)
+    assert left == [4, 2, 1]
 
 
 def test_another_deployment_has_manifests_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
