@@ -323,7 +323,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What a task leaves for the node's agent to upload: a state manifest and the files it names.
     `manifest` is opaque to the agent and stored as it is. `attempt`: of the job that left it; it grows where
     operators are not deterministic, so that the same checkpoint may come out otherwise; elsewhere it is 0.
-    `deployed`: as in `Plan`."""
+    `deployed`: as in `Plan`. `spread`: seconds from then over which the upload may be spread out."""
 
     topology: str
     partition: str
@@ -331,6 +331,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     generation: Generation
     attempt: BigCount = 0
     deployed: Generation = 0
+    spread: Measure = 0.0
     files: list[SnapshotFile]
     manifest: dict[str, Any]
 

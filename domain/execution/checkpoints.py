@@ -19,12 +19,14 @@ from domain.messages import (
     CheckpointState,
     LatestCheckpoint,
 )
-from domain.topology.spec import FEWEST_KEPT
+from domain.topology.spec import FEWEST_KEPT, TopologySpec
 
 UPLOAD_TIMEOUT = 60.0
 TOLERATED = 2
 STANDSTILL = 10.0
 """Seconds after which operators are told that epochs stand still for a synchronous checkpoint."""
+SPREAD = 5.0
+"""Seconds over which the uploads of a checkpoint are spread out at most."""
 STANDING = (
     "The input waits, and no query gives output. Make the storage of checkpoints answer "
     "(RESURGE_CHECKPOINTS), or have checkpoints made asynchronously (`checkpoint_mode`)."
@@ -33,6 +35,15 @@ FAILING = (
     "Outputs go on, and a recovery goes back to the newest complete checkpoint. Make the storage of "
     "checkpoints work again (RESURGE_CHECKPOINTS); the list of checkpoints has the cause of each failure."
 )
+
+
+def spread_of(spec: TopologySpec) -> float:
+    """Seconds over which uploads may be spread out, so that epochs beside them keep their latency: not where
+    epochs wait for the checkpoint, and so that it ends well before the next one and its timeout."""
+    if spec.checkpoint_mode == "synchronous":
+        return 0.0
+    shares = [(spec.checkpoint_timeout or UPLOAD_TIMEOUT) / 6, (spec.checkpoint_interval or math.inf) / 2]
+    return min(SPREAD, *shares)
 
 
 @dataclass(slots=True)

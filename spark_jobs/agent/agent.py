@@ -81,6 +81,7 @@ class Agent:
             storage=CheckpointStorage(environment.checkpoints, force=environment.force),
             acknowledge=self._membership.acknowledge,
             begin=self._forgetting.looked,
+            cores=identity.capacity / 100,
         )
 
         self._threads: list[threading.Thread] = [self._membership, self._forgetting, self._uploader]

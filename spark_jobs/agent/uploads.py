@@ -3,6 +3,8 @@
 Incremental, since state files are immutable: only those that the storage lacks are sent, with the manifest;
 the acknowledgement follows when all of it is on disk there. A failure becomes an acknowledgement with an
 error (the checkpoint fails, the next one tries again); the node's own state is never touched.
+
+Large uploads are spread out (`pace.py`), unless the job waits for them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +24,7 @@ import structlog
 
 from domain.messages import CheckpointAck, Snapshot, decode
 from domain.topology import partition_directory
+from spark_jobs.agent.pace import Bucket, Pace, slot
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
 from spark_jobs.state.node_home import STATE, deployment_home
 from spark_jobs.state.sealed import DamagedError, unseal
@@ -52,8 +56,9 @@ class Uploader(threading.Thread):
         storage: CheckpointStorage,
         acknowledge: Callable[[str, CheckpointAck, str], bool],
         begin: threading.Event | None = None,
+        cores: float = 1.0,
     ) -> None:
-        """begin: nothing is uploaded before it is set; None: it may begin at once."""
+        """begin: nothing is uploaded before it is set; None: it may begin at once. cores: of the node."""
         super().__init__(name="uploads", daemon=True)
         self._node = node
         self._home = node_home
@@ -62,6 +67,7 @@ class Uploader(threading.Thread):
         self._acknowledge = acknowledge
         self._begin = begin
         self._finished = threading.Event()
+        self._bucket = Bucket(cores)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="upload", initializer=_give_way)
         self._in_flight: dict[Path, Future[bool]] = {}
 
@@ -85,18 +91,24 @@ class Uploader(threading.Thread):
                 if failure is not None:
                     log.error("upload broke off", snapshot=str(path), error=repr(failure))
         under_way = {_of(path): path for path in self._in_flight}
-        for path, older in newest_snapshots(self._snapshots).items():
+        newest = newest_snapshots(self._snapshots)
+        checkpoints = Counter(path.parent for path in newest)
+        places: Counter[Path] = Counter()
+        for path, older in newest.items():
+            place, of = places[path.parent], checkpoints[path.parent]
+            places[path.parent] += 1
             # What is uploaded last is what storage holds, so an older one ends first, or never begins.
             before = under_way.get(_of(path))
             if before is None:
-                self._in_flight[path] = self._pool.submit(self.upload, path)
+                self._in_flight[path] = self._pool.submit(self.upload, path, place, of)
             for one in older:
                 if one != before:
                     log.info("snapshot dropped: there is a newer one", snapshot=str(one))
                     _remove(one)
 
-    def upload(self, path: Path) -> bool:
-        """Upload one snapshot and acknowledge the result; False if it has to be tried again."""
+    def upload(self, path: Path, place: int = 0, of: int = 1) -> bool:
+        """Upload one snapshot and acknowledge the result; False if it has to be tried again. place: among so
+        many of its checkpoint."""
         started, processor = time.monotonic(), time.thread_time()
         try:
             taken_at = path.stat().st_mtime
@@ -110,8 +122,10 @@ class Uploader(threading.Thread):
             return True
         directory = path.stem
         sent, problem = 0, ""
+        when = slot(taken_at=taken_at, spread=snapshot.spread, place=place, of=of)
+        pace = Pace(self._bucket, when, sleep=self._finished.wait)
         try:
-            sent = self._send(snapshot)
+            sent = self._send(snapshot, pace)
         except Exception as error:  # Whatever it is, the checkpoint waits for an answer.
             problem = _describe(error, self._storage.place)
             log.error(
@@ -138,7 +152,7 @@ class Uploader(threading.Thread):
         _remove(path)
         return True
 
-    def _send(self, snapshot: Snapshot) -> int:
+    def _send(self, snapshot: Snapshot, pace: Pace) -> int:
         """Store what the storage lacks; returns the bytes sent."""
         states = deployment_home(self._home, STATE, snapshot.topology, snapshot.deployed)
         state = states / partition_directory(snapshot.partition)
@@ -153,7 +167,11 @@ class Uploader(threading.Thread):
             attempt=snapshot.attempt,
             manifest=msgspec.Raw(manifest),
         )
-        return self._storage.store(stored, [(entry, state / entry.name) for entry in named])
+        files = [(entry, state / entry.name) for entry in named]
+        try:
+            return self._storage.store(stored, files, pace if snapshot.spread else None)
+        finally:
+            pace.tell()
 
 
 def read_snapshot(path: Path, root: Path) -> Snapshot:

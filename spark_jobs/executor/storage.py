@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from domain.execution.checkpoints import spread_of
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
 from spark_jobs.executor.key_saving import go_on
@@ -189,4 +190,5 @@ class NodeStorage:
             manifest,
             attempt=self._attempt,
             deployed=layout.deployed,
+            spread=spread_of(layout.spec),
         )

@@ -21,7 +21,7 @@ No storage is believed: what was sent is looked at before it counts as stored, a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,8 @@ from spark_jobs.state.store import LONGEST_NAME, Manifest, decode_manifest, diff
 
 LONGEST_OBJECT = LONGEST_NAME + 1 + DIGITS
 """Bytes of an object's name."""
+GROUP = 2_000_000
+"""Bytes of files that are stored at once where storing has a pace, but for a larger file."""
 DAMAGED = ".damaged"
 """What follows the name of an object that was set aside."""
 
@@ -48,6 +50,10 @@ class Deployment:
 
     topology: str
     deployed: int
+
+
+_File = tuple[str, ChunkEntry, Path]
+"""Its name in storage, what its manifest says of it, and where it is on the node."""
 
 
 class StoredManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,33 +104,51 @@ class CheckpointStorage:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def store(self, stored: StoredManifest, files: Sequence[tuple[ChunkEntry, Path]]) -> int:
+    def store(
+        self,
+        stored: StoredManifest,
+        files: Sequence[tuple[ChunkEntry, Path]],
+        pace: Callable[[float], bool] | None = None,
+    ) -> int:
         """Store a partition's part of a checkpoint: the files that the storage lacks, and the manifest. It is
         all there when this returns the bytes that were sent. Raises `DamagedError` for a file that is not
-        what was written on its node."""
+        what was written on its node.
+
+        pace: called with the share of the bytes that is stored, before more is; it may wait, and returns
+        whether the rest is to be stored in small groups of files. None: all is stored at once.
+        """
         deployment = Deployment(stored.topology, stored.deployed)
         directory = f"{_base(deployment)}/files/{_directory(stored.partition)}"
         there = self._storage.entries(directory)
-        new: dict[str, Path] = {}
-        sizes: dict[str, int] = {}
-        for entry, source in files:
-            name = _object_name(entry.name, entry.checksum)
-            if there.get(name) == entry.bytes:
-                continue
-            if problem := difference(entry, source):
-                raise DamagedError(f"{source} is damaged: {problem}")
-            new[f"{directory}/{name}"] = source
-            sizes[f"{directory}/{name}"] = entry.bytes
+        names = [_object_name(entry.name, entry.checksum) for entry, _ in files]
+        lacking = [
+            (f"{directory}/{name}", *file)
+            for name, file in zip(names, files, strict=True)
+            if there.get(name) != file[0].bytes
+        ]
+        sizes = {path: entry.bytes for path, entry, _ in lacking}
         content = seal(msgspec.json.encode(stored))
-        path = f"{_manifests(deployment, stored.checkpoint, stored.partition)}/{_version(stored)}"
-        known = self._whole_manifest(path)
+        manifest = f"{_manifests(deployment, stored.checkpoint, stored.partition)}/{_version(stored)}"
+        known = self._whole_manifest(manifest)
+        whole = max(1, sum(sizes.values()))
+        while pace is not None and lacking and pace(1 - _bytes(lacking) / whole):
+            group = _group(lacking)
+            self._storage.put(self._new(group, there), {})
+            lacking = lacking[len(group) :]
+        self._storage.put(self._new(lacking, there), {} if known else {manifest: content})
         if not known:
-            sizes[path] = len(content)
-        # Of another size: what was being written when a storage that shows such things failed.
-        self.set_aside(one for one in new if split(one)[1] in there)
-        self._storage.put(new, {} if known else {path: content})
+            sizes[manifest] = len(content)
         self._look_at(sizes)
         return sum(sizes.values())
+
+    def _new(self, group: Sequence[_File], there: Container[str]) -> dict[str, Path]:
+        """What to store by name, checked. there: names of objects of other sizes, which are set aside: what
+        was being written when a storage that shows such things failed."""
+        for _, entry, source in group:
+            if problem := difference(entry, source):
+                raise DamagedError(f"{source} is damaged: {problem}")
+        self.set_aside(path for path, _, _ in group if split(path)[1] in there)
+        return {path: source for path, _, source in group}
 
     def store_record(self, record: CheckpointRecord) -> None:
         """Store what a complete checkpoint is a checkpoint of, in the place of what an undone one of the same
@@ -326,6 +350,20 @@ class CheckpointStorage:
     def delete_topology(self, topology: str) -> None:
         """Delete every checkpoint of a topology, if there is any."""
         self._storage.remove_tree(_earlier(topology))
+
+
+def _group(files: Sequence[_File]) -> Sequence[_File]:
+    """The first few of some files: so many that more would be larger than a group, at least one."""
+    size = 0
+    for number, (_, entry, _) in enumerate(files):
+        size += entry.bytes
+        if number and size > GROUP:
+            return files[:number]
+    return files
+
+
+def _bytes(files: Iterable[_File]) -> int:
+    return sum(entry.bytes for _, entry, _ in files)
 
 
 def _earlier(topology: str) -> str:

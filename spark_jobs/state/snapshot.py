@@ -32,6 +32,7 @@ def leave_snapshot(
     *,
     attempt: int = 0,
     deployed: int = 0,
+    spread: float = 0.0,
 ) -> Path:
     """Write the snapshot atomically; the files it names stay until the driver trims them."""
     snapshot = Snapshot(
@@ -41,6 +42,7 @@ def leave_snapshot(
         generation=generation,
         attempt=attempt,
         deployed=deployed,
+        spread=spread,
         files=[
             SnapshotFile(name=entry.name, bytes=entry.bytes, checksum=entry.checksum)
             for entry in manifest.files()

@@ -5,12 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from domain.execution.checkpoints import UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
+from domain.execution.checkpoints import (
+    SPREAD,
+    UPLOAD_TIMEOUT,
+    Checkpoints,
+    complete_checkpoints,
+    spread_of,
+)
 from domain.execution.instructions import PointTo, TellCheckpoint, TellProblem
 from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
+from domain.topology.spec import OperatorSpec, TopologySpec
 
 
 class Store:
@@ -410,3 +418,20 @@ def test_failures_in_a_row_are_a_problem(world: World) -> None:
     coordinator.complete(8)
     coordinator.cannot_be_stored(9)
     assert len(coordinator.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({}, SPREAD),
+        ({"checkpoint_interval": 3.0}, 1.5),
+        ({"checkpoint_interval": 1000.0}, SPREAD),
+        ({"checkpoint_timeout": 12.0, "checkpoint_interval": 10.0}, 2.0),
+        ({"checkpoint_mode": "synchronous"}, 0.0),
+    ],
+)
+def test_uploads_are_spread_out_only_where_nothing_waits_for_them(
+    settings: dict[str, Any], seconds: float
+) -> None:
+    operators = (OperatorSpec(name="S", kind="source"),)
+    assert spread_of(TopologySpec(name="t", operators=operators, **settings)) == seconds

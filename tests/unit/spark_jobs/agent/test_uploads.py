@@ -12,7 +12,10 @@ import msgspec
 import pytest
 
 from domain.messages import CheckpointAck
+from spark_jobs.agent import uploads
+from spark_jobs.agent.pace import Bucket, Pace, Slot, slot
 from spark_jobs.agent.uploads import NICENESS, Uploader, waiting_snapshots
+from spark_jobs.state import checkpoint_storage
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.sealed import checksum_of, seal, unseal
@@ -52,6 +55,7 @@ class Node:
         generation: int = 2,
         attempt: int = 0,
         deployed: int = 2,
+        spread: float = 0.0,
     ) -> Path:
         directory = f"O3-{index}"
         state = self.home / "state" / TOPOLOGY / str(deployed) / directory
@@ -67,6 +71,7 @@ class Node:
             Manifest(epoch=checkpoint, generation=generation, tables={"rows": entries}),
             attempt=attempt,
             deployed=deployed,
+            spread=spread,
         )
 
 
@@ -117,14 +122,86 @@ def test_what_storing_takes_of_the_cpu_is_told(node: Node) -> None:
     assert first > again > 0, "the second has nothing to send"
 
 
+def test_a_large_upload_goes_on_in_groups_of_files(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_storage, "GROUP", 10_000)
+    seen: list[tuple[int, float]] = []
+
+    def pace(self: Pace, stored: float) -> bool:
+        names = [path.name for path in (tmp_path / "checkpoints").rglob("*") if path.is_file()]
+        seen.append((sum(".arrow" in name for name in names), round(stored, 2)))
+        assert not any(name.endswith(".json") for name in names), "the manifest comes last"
+        return True
+
+    monkeypatch.setattr(Pace, "__call__", pace)
+    files = {f"{number}.arrow": bytes([number]) * 5_000 for number in range(4)}
+    assert node.uploader.upload(node.snapshot(10, files | {"4.arrow": b"e" * 20_000}, spread=60.0))
+    assert seen == [(0, 0.0), (2, 0.25), (4, 0.5)]
+    assert stored_files(tmp_path, 10) == [*files, "4.arrow"]
+
+
+def test_an_upload_that_is_late_goes_on_with_all_that_is_left(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_storage, "GROUP", 1)
+    said = iter([True, False])
+    monkeypatch.setattr(Pace, "__call__", lambda self, stored: next(said))
+    files = {f"{number}.arrow": bytes([number]) for number in range(4)}
+    assert node.uploader.upload(node.snapshot(10, files, spread=60.0))
+    assert next(said, None) is None
+    assert stored_files(tmp_path, 10) == list(files)
+    assert node.acks[0][1].error == ""
+
+
+def test_an_upload_for_which_the_job_waits_has_no_pace(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def pace(self: Pace, stored: float) -> bool:
+        asked.append(stored)
+        return False
+
+    monkeypatch.setattr(Pace, "__call__", pace)
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"aaaa"}))
+    assert asked == []
+    node.uploader.upload(node.snapshot(20, {"b.arrow": b"aaaa"}, spread=1.0))
+    assert asked == [0.0]
+
+
+def test_uploads_tell_what_they_take(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[float] = []
+    monkeypatch.setattr(Bucket, "took", lambda self, seconds: taken.append(seconds))
+    node.uploader.upload(node.snapshot(10, {"a.arrow": b"a" * 20_000_000}))
+    (_, ack, _) = node.acks[0]
+    assert 0.0 < sum(taken) <= ack.cpu_seconds
+
+
+def test_partitions_of_a_checkpoint_share_the_time(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    slots: dict[float, list[tuple[int, int]]] = {}
+
+    def noted(*, taken_at: float, spread: float, place: int, of: int) -> Slot:
+        slots.setdefault(spread, []).append((place, of))
+        return slot(taken_at=taken_at, spread=spread, place=place, of=of)
+
+    monkeypatch.setattr(uploads, "slot", noted)
+    for index in range(3):
+        node.snapshot(10, {"a.arrow": b"a"}, index=index, spread=3.0)
+    node.snapshot(20, {"a.arrow": b"a"}, spread=2.0)
+    poll_until_done(node)
+    assert {spread: sorted(places) for spread, places in slots.items()} == {
+        3.0: [(0, 3), (1, 3), (2, 3)],
+        2.0: [(0, 1)],
+    }
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only there a thread has a priority of its own")
 def test_uploads_give_way_and_the_agent_does_not(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     before, seen = os.getpriority(os.PRIO_PROCESS, 0), list[int]()
     upload = node.uploader.upload
 
-    def noted(path: Path) -> bool:
+    def noted(path: Path, place: int, of: int) -> bool:
         seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        return upload(path)
+        return upload(path, place, of)
 
     monkeypatch.setattr(node.uploader, "upload", noted)
     node.snapshot(10, {"a.arrow": b"aaaa"})

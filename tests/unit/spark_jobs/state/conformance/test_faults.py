@@ -149,6 +149,23 @@ def test_an_upload_that_fails_anywhere_leaves_the_checkpoint_before_it(worlds: W
         assert world.restored(20) == [10, 20], trouble
 
 
+def test_an_upload_in_groups_that_fails_anywhere_is_made_good(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_storage, "GROUP", 1)
+    for world, trouble in worlds.each_step(*WRITING):
+        first = world.grow(EMPTY, 10)
+        assert world.acknowledged(first)
+        newest = world.grow(world.grow(world.grow(first, 11), 12), 20)
+        world.faulty.trouble = trouble
+        acknowledged = world.acknowledged(newest)
+        world.faulty.trouble = None
+        assert world.exact_or_refused(20) or not acknowledged, trouble
+        assert world.exact_or_refused(10), trouble
+        assert world.acknowledged(newest), trouble
+        assert world.restored(20) == [10, 11, 12, 20], trouble
+
+
 def test_an_upload_that_fails_again_is_made_good_by_the_third(worlds: Worlds) -> None:
     """A part is there under its name: it is set aside, where that does not fail as well."""
     file, of_manifest = 2, 3
