@@ -3,10 +3,12 @@ epochs while a checkpoint is under way, and a recovery.
 
 One node with an executor of 1 GB holds a row for each key; the state grows to `--gigabytes`. At each size on
 the way, epochs that change one key of a thousand at random are timed. At 1 GB the latency of epochs is
-compared: blocks in which there is always a checkpoint under way, and blocks without any. Checkpoints go to
-another file system (CHECKPOINTS=<directory>, default /dev/shm), so every file is copied. In the end the node
-is killed by SIGKILL, its disk is removed, and another node restores everything from the newest checkpoint.
-What the run has given is compared with what it should have.
+compared, from when checkpoints upload little of the state: blocks in which there is always a checkpoint under
+way, and blocks without any. Epochs begin at a steady rate, as where input keeps coming, and then as soon as
+the one before has ended, as where input is caught up with. Checkpoints go to another file system
+(CHECKPOINTS=<directory>, default /dev/shm), so every file is copied. In the end the node is killed by
+SIGKILL, its disk is removed, and another node restores everything from the newest checkpoint. What the run
+has given is compared with what it should have.
 
 `--quick`: a state of 300 MB, latencies at 100 MB.
 """
@@ -58,7 +60,12 @@ EPOCHS = 40
 """In a block, and timed at each size."""
 SHARE = 0.001
 """Of the keys, changed in an epoch."""
+STEADY = 0.2
+"""Seconds from the begin of an epoch to that of the next, at a steady rate: about half of it is busy."""
 SLOWER = 1.15
+SETTLED, MOST_SETTLING = 0.2, 20
+"""Latencies are compared once a checkpoint uploads at most this share of the state: before, most of it is
+what growing has left behind. At most so many checkpoints are awaited."""
 NEVER = 1e9
 GIGABYTE = 1_000_000_000
 
@@ -76,11 +83,26 @@ class Course:
 
 @dataclass(slots=True)
 class Latencies:
-    """Seconds of epochs `with_one` (a checkpoint under way) and `without`."""
+    """Seconds of epochs `with_one` (a checkpoint under way) and `without`. every: seconds between their
+    begins; 0: each begins when the one before has ended."""
 
+    every: float
     with_one: list[float] = field(default_factory=list)
     without: list[float] = field(default_factory=list)
     checkpoints: int = 0
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return {
+            "every_s": self.every,
+            "epochs_with_a_checkpoint": len(self.with_one),
+            "epochs_without": len(self.without),
+            "checkpoints": self.checkpoints,
+            "p99_with": round(p99(self.with_one), 4), "p99_without": round(p99(self.without), 4),
+            "p99_ratio": round(p99(self.with_one) / p99(self.without), 4),
+            "median_with": round(statistics.median(self.with_one), 4),
+            "median_without": round(statistics.median(self.without), 4),
+        }  # fmt: skip
 
 
 def course_of(sizes: Sequence[int], compared: int, blocks: int) -> Course:
@@ -96,7 +118,7 @@ def course_of(sizes: Sequence[int], compared: int, blocks: int) -> Course:
         keys += new
         grown.append(count + new)
         # What is planned ahead, and epochs that are not timed, are within the slack.
-        epochs = 3 * EPOCHS + (size == compared) * 3 * blocks * EPOCHS
+        epochs = 3 * EPOCHS + (size == compared) * (10 * blocks + MOST_SETTLING) * EPOCHS
         parts.append(dice.integers(0, keys, epochs * changes(size)))
         count += new + epochs * changes(size)
         changed.append(count)
@@ -133,7 +155,7 @@ def measure(session: Session) -> Report:
     options = session.options
     largest = 0.3 if session.quick else options.gigabytes
     compared = round(GIGABYTE * min(largest, 0.1 if session.quick else 1.0))
-    blocks = 2 if session.quick else 8
+    blocks = 2 if session.quick else 12
     sizes = sorted(
         {compared, *(round(GIGABYTE * one) for one in (0.1, 0.3, 1.0, 2.0, largest) if one <= largest)}
     )
@@ -154,11 +176,12 @@ def measure(session: Session) -> Report:
 def _measured(session: Session, course: Course, topology: Topology, compared: int, blocks: int) -> Report:
     assignment = dict.fromkeys(topology.partitions, "node-1")
     found: list[dict[str, Any]] = []
-    latencies = Latencies()
+    steady, at_once = Latencies(STEADY), Latencies(0.0)
+    uploaded = 1.0
     with stopping_in_order(), deployed(topology, nodes=2, assignment=assignment) as deployment:
         loop = deployment.loop
         loop.machine.checkpoints.set_interval(NEVER, loop.clock())
-        steps = len(course.sizes) * 2 + blocks + 1
+        steps = len(course.sizes) * 2 + 2 * blocks + 1
         with session.progress("growing, changing, comparing, recovering", steps) as step:
             for size, grown, changed in zip(course.sizes, course.grown, course.changed, strict=True):
                 growth = grow(loop, grown)
@@ -167,7 +190,9 @@ def _measured(session: Session, course: Course, topology: Topology, compared: in
                 first = checkpoint(loop)  # all that is new; what growing has left behind goes
                 seconds = timed(loop, EPOCHS)
                 if size == compared:
-                    compare(loop, latencies, blocks, step)
+                    uploaded = settle(loop, size)
+                    compare(loop, steady, blocks, step)
+                    compare(loop, at_once, blocks, step)
                 found.append(size_row(loop, size, growth, seconds, first))
                 if tuples(loop) >= changed:
                     raise RuntimeError("keys of the next size came too early")
@@ -179,7 +204,6 @@ def _measured(session: Session, course: Course, topology: Topology, compared: in
         given = rows_given(environment.read().home)
         wrong = faults(given, course.sequence[: tuples(loop)])
         restored = state_bytes(environment.read().home, "node-2", loop.log.committed)
-    pair = p99(latencies.with_one), p99(latencies.without)
     node = max(one["executors_mb"] for one in found)
     return Report(
         parameters={
@@ -189,18 +213,26 @@ def _measured(session: Session, course: Course, topology: Topology, compared: in
         },
         results={
             "sizes": found,
-            "epochs_with_a_checkpoint": len(latencies.with_one),
-            "epochs_without": len(latencies.without),
-            "checkpoints": latencies.checkpoints,
-            "p99_with": round(pair[0], 4), "p99_without": round(pair[1], 4),
-            "median_with": round(statistics.median(latencies.with_one), 4),
-            "median_without": round(statistics.median(latencies.without), 4),
+            "uploaded_before_share": round(uploaded, 4),
+            "latencies": [steady.row, at_once.row],
             "recovery": row,
         },
         criteria=[
-            at_most("p99 of an epoch, with a checkpoint under way / without", pair[0] / pair[1], SLOWER),
-            at_least("epochs with a checkpoint under way", len(latencies.with_one), blocks * EPOCHS // 2),
-            at_least("checkpoints in the blocks that have some", latencies.checkpoints, 2),
+            at_most(
+                "p99 of an epoch at a steady rate, with a checkpoint under way / without",
+                steady.row["p99_ratio"],
+                SLOWER,
+            ),
+            at_least(
+                "epochs with a checkpoint under way, of each kind",
+                min(len(steady.with_one), len(at_once.with_one)),
+                blocks * EPOCHS // 2,
+            ),
+            at_least(
+                "checkpoints in the blocks that have some, of each kind",
+                min(steady.checkpoints, at_once.checkpoints),
+                2,
+            ),
             at_least("state of the node / asked for", found[-1]["state_mb"] * 1e6 / course.sizes[-1], 0.95),
             at_most("memory of executors' Java processes, MB, greatest", node, 1600),
             at_least("checkpoint that was restored", newest, 1),
@@ -209,7 +241,7 @@ def _measured(session: Session, course: Course, topology: Topology, compared: in
             at_most("rows given twice", wrong["twice"], 0),
             at_most("keys with another count", wrong["different"], 0),
         ],
-        tables=[table_of(found)],
+        tables=[table_of(found), latency_table([steady.row, at_once.row])],
     )  # fmt: skip
 
 
@@ -247,10 +279,12 @@ def tuples(loop: EpochLoop) -> int:
     return int(plan.slices["Source"][1]["tuple"]) if plan is not None else 0
 
 
-def timed(loop: EpochLoop, epochs: int) -> list[float]:
-    """Seconds of each."""
+def timed(loop: EpochLoop, epochs: int, every: float = 0.0) -> list[float]:
+    """Seconds of each. every: seconds from the begin of one to that of the next, at least."""
     found: list[float] = []
     for _ in range(epochs):
+        if found:
+            time.sleep(max(0.0, every - found[-1]))
         began = time.perf_counter()
         advance(loop, 1)
         found.append(time.perf_counter() - began)
@@ -261,12 +295,13 @@ def compare(loop: EpochLoop, latencies: Latencies, blocks: int, step: Callable[[
     """In turn, blocks without checkpoints, and blocks in which the next one begins when one is complete."""
     checkpoints = loop.machine.checkpoints
     for _ in range(blocks):
-        latencies.without += timed(loop, EPOCHS)
+        latencies.without += timed(loop, EPOCHS, latencies.every)
         checkpoints.set_interval(0.0, loop.clock())
         latest = checkpoints.latest
         for _ in range(EPOCHS):
             under_way = bool(checkpoints.under_way)
             seconds = timed(loop, 1)
+            time.sleep(max(0.0, latencies.every - seconds[0]))
             if under_way or checkpoints.under_way:
                 latencies.with_one += seconds
             latencies.checkpoints += checkpoints.latest != latest
@@ -275,6 +310,25 @@ def compare(loop: EpochLoop, latencies: Latencies, blocks: int, step: Callable[[
         while checkpoints.under_way:
             advance(loop, 1)
         step()
+
+
+def settle(loop: EpochLoop, size: int) -> float:
+    """Go on until checkpoints upload little; returns the share of the state that the last one did."""
+    for _ in range(MOST_SETTLING):
+        advance(loop, EPOCHS // 2)
+        checkpoint(loop)
+        share = uploaded_bytes(loop) / size
+        if share <= SETTLED:
+            return share
+    raise RuntimeError(f"checkpoints still upload {share:.0%} of the state")
+
+
+def uploaded_bytes(loop: EpochLoop) -> int:
+    """Of the newest checkpoint."""
+    acks = loop.coordination.acknowledgements(loop.machine.checkpoints.latest, loop.log.deployed)
+    if len(acks) < len(loop.topology.partitions):
+        raise RuntimeError(f"the newest checkpoint has {len(acks)} acknowledgements")
+    return sum(ack.uploaded_bytes for ack in acks)
 
 
 def checkpoint(loop: EpochLoop) -> list[float]:
@@ -376,6 +430,17 @@ def table_of(found: Sequence[Mapping[str, Any]]) -> Table:
             f"{one['changes']:,}", f"{one['epoch_median_s']:.3f} s", f"{one['epoch_p99_s']:.3f} s",
             f"{one['executors_mb']:,}", f"{one['python_workers_mb']:,}",
         )  # fmt: skip
+    return table
+
+
+def latency_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title="Latency of epochs beside a checkpoint and without", title_justify="left")
+    for heading in ("an epoch every", "median with", "without", "p99 with", "without", "p99 ratio"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        seconds = (row[name] for name in ("median_with", "median_without", "p99_with", "p99_without"))
+        every = f"{row['every_s']} s" if row["every_s"] else "at once"
+        table.add_row(every, *(f"{one:.3f} s" for one in seconds), f"{row['p99_ratio']:.2f}")
     return table
 
 
