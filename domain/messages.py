@@ -89,7 +89,8 @@ class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/spec`: what must run. `spec` is a topology specification, validated by the reader.
     `computation`: the first version that computes the same rows as this one; 0 from versions of the control
     plane that did not say so. `savepoint`: key of the one that the deployment begins with, "" if it begins
-    with the first tuple."""
+    with the first tuple. `renewed`: operators whose rows cannot be recomputed from the first tuple, because
+    they, or what they read, were changed in between; None from versions that did not say so."""
 
     name: str
     version: Count
@@ -97,6 +98,7 @@ class DeployedSpec(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any]
     desired: Literal["running", "stopped"] = "running"
     savepoint: str = ""
+    renewed: list[str] | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

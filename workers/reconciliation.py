@@ -165,6 +165,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
         spec=topology.spec,
         desired="running" if topology.desired == Desired.RUNNING else "stopped",
         savepoint=(topology.continues or {}).get("savepoint", ""),
+        renewed=topology.renewed,
     )
     current = coordination.get(Paths.spec(name), DeployedSpec)
     if topology.desired == Desired.RUNNING:

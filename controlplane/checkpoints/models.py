@@ -59,6 +59,11 @@ class Savepoint(models.Model):
     version = models.PositiveIntegerField(default=0, help_text="of the topology")
     epoch = models.PositiveBigIntegerField(default=0, help_text="the checkpoint that was copied")
     spec = models.JSONField(default=dict, help_text="the topology as it ran")
+    renewed = models.JSONField(
+        null=True,
+        blank=True,
+        help_text="operators of it whose rows could not be recomputed from the first tuple; empty: not known",
+    )
     state = models.CharField(max_length=16, choices=SavepointState.choices, default=SavepointState.MAKING)
     size_bytes = models.PositiveBigIntegerField(default=0, help_text="of the archive")
     cause = models.TextField(blank=True, default="", help_text="why it failed")

@@ -137,7 +137,10 @@ def savepoint_begin(topology: Topology, name: str) -> Graph:
     }
     topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = epoch
     # Rows of earlier epochs are in the outputs of another deployment.
-    topology.computation, topology.renewed = topology.version, [one.name for one in graph.operators]
+    topology.computation = topology.version
+    renewed = {*(savepoint.renewed or ()), *outlook.found.changed}
+    known = savepoint.renewed is not None
+    topology.renewed = [one.name for one in graph.operators if one.name in renewed or not known]
     return graph
 
 

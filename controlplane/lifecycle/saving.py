@@ -125,6 +125,7 @@ def _keep(savepoint: Savepoint, savepoints: SavepointStorage, path: Path) -> int
 
 def _complete(savepoint: Savepoint, record: CheckpointRecord, size: int) -> None:
     savepoint.version, savepoint.epoch, savepoint.spec = record.version, record.checkpoint, record.spec
+    savepoint.renewed = record.renewed
     savepoint.size_bytes, savepoint.state, savepoint.cause = size, SavepointState.COMPLETE, ""
     savepoint.ended_at = timezone.now()
     savepoint.save()

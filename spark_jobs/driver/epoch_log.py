@@ -71,6 +71,8 @@ class EpochLog:
         self.deployed = self.computation = 0
         self.homes: dict[str, str] = {}
         self.division: Division | None = None
+        self.begun_after: EpochPlan | None = None
+        """The epoch of the savepoint that the run began with: what it gives begins with the next one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
         self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
@@ -100,6 +102,7 @@ class EpochLog:
         kind = entry.pop("t")
         if kind == "start":
             self.started_at, self.origin_us = entry["at"], entry["origin_us"]
+            self.begun_after = msgspec.convert(entry.get("after"), EpochPlan | None)
         elif kind == "life":
             self.life = msgspec.convert(entry["number"], int)
         elif kind == "plan":
@@ -200,7 +203,12 @@ class EpochLog:
     def _lines(self) -> list[dict[str, Any]]:
         """All that is known, as lines."""
         return [
-            {"t": "start", "at": self.started_at, "origin_us": self.origin_us},
+            {
+                "t": "start",
+                "at": self.started_at,
+                "origin_us": self.origin_us,
+                **({"after": msgspec.to_builtins(self.begun_after)} if self.begun_after else {}),
+            },
             {"t": "life", "number": self.life},
             {"t": "head", "epoch": self.head},
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in self.plans.values()),
@@ -212,7 +220,7 @@ class EpochLog:
         and where operators are not deterministic only that number tells it from what is computed next."""
         self._rewrite([{"t": "life", "number": self.life}])
         self.started_at = self.origin_us = None
-        self.plans, self.homes, self.division = {}, {}, None
+        self.plans, self.homes, self.division, self.begun_after = {}, {}, None, None
         self.head = self.generation = self.deployed = self.computation = 0
         self.position = Position()
 
@@ -227,7 +235,7 @@ class EpochLog:
     ) -> None:
         """Begin a run, atomically, with what another had after the epoch of `plan`. divided: as in
         `go_over`."""
-        self.started_at, self.origin_us = started_at, origin_us
+        self.started_at, self.origin_us, self.begun_after = started_at, origin_us, plan
         self.plans, self.head = {plan.epoch: plan}, plan.epoch
         self.computation = computation
         self.division = _division(plan.epoch, divided)

@@ -407,6 +407,7 @@ class EpochLoop:
             spec=self.topology.to_data(),
             origin_us=origin,
             plan=plan,
+            renewed=spec.renewed,
         )
 
     # -- what others see -------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from spark_jobs.state.sealed import UNREADABLE, DamagedError
 
 class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True):
     """spec: the topology as it ran, with the moment from which its event time counts. version: as in
-    `DeployedSpec`. origin_us: event time of tuple 0, in microseconds since the Unix epoch. plan: the
-    epoch `checkpoint`, whose slices end where the next ones begin."""
+    `DeployedSpec`, and so is renewed. origin_us: event time of tuple 0, in microseconds since the Unix epoch.
+    plan: the epoch `checkpoint`, whose slices end where the next ones begin."""
 
     topology: str
     deployed: Generation
@@ -24,6 +24,7 @@ class CheckpointRecord(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any]
     origin_us: int
     plan: EpochPlan
+    renewed: list[str] | None = None
 
 
 _records = msgspec.json.Decoder(CheckpointRecord)

@@ -52,7 +52,9 @@ class Kept:
         self.root = root
         self.url = f"file://{root}/checkpoints"
 
-    def checkpoint(self, topology: Topology, epoch: int, *, recorded: bool = True) -> None:
+    def checkpoint(
+        self, topology: Topology, epoch: int, *, recorded: bool = True, renewed: list[str] | None = None
+    ) -> None:
         spec = topology.deployed_spec
         assert spec is not None
         with closing(CheckpointStorage(self.url, force=False)) as storage:
@@ -74,7 +76,7 @@ class Kept:
                 storage.store_record(
                     CheckpointRecord(
                         topology="counts", deployed=1, checkpoint=epoch, version=1, spec=spec,
-                        origin_us=7, plan=plan,
+                        origin_us=7, plan=plan, renewed=renewed,
                     )
                 )  # fmt: skip
 
@@ -93,7 +95,7 @@ def kept(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, topolog
     settings.RESURGE = replace(settings.RESURGE, checkpoints=made.url, home=tmp_path, force=False)
     after = ran()
     for epoch in (10, 20):
-        made.checkpoint(after, epoch)
+        made.checkpoint(after, epoch, renewed=["O1"])
     return made
 
 
@@ -258,10 +260,26 @@ def test_a_deployment_of_its_own_begins_with_it(kept: Kept) -> None:
         "savepoint": savepoint.key,
     }
     assert topology.computation == topology.version
-    assert set(topology.renewed) == {"Source", "Parser", "O0", "O1"}, "rows before it are elsewhere"
+    assert topology.renewed == ["O1"], "as when the checkpoint was recorded"
     assert not Checkpoint.objects.exists(), "those of the earlier deployment"
     operation = Operation.objects.filter(kind="topology.deploy").latest("created_at")
     assert operation.parameters["savepoint"] == "before-v2"
+
+
+def test_of_a_record_that_does_not_say_what_was_renewed_nothing_can_be_recomputed(kept: Kept) -> None:
+    """Versions before this one did not note it."""
+    savepoint = saved()
+    savepoint.renewed = None
+    savepoint.save()
+    topology, _ = begun()
+    assert set(topology.renewed) == {"Source", "Parser", "O0", "O1"}
+
+
+def test_what_the_version_computes_otherwise_is_renewed_too(kept: Kept) -> None:
+    saved()
+    updated(**NEW)
+    topology, _ = begun()
+    assert topology.renewed == ["O1", "O2"]
 
 
 def test_event_time_counts_as_it_did(kept: Kept) -> None:
@@ -278,7 +296,8 @@ def test_drivers_are_told_which_one(kept: Kept, monkeypatch: pytest.MonkeyPatch)
     zookeeper: Any = SimpleNamespace(get=lambda *_: None, put=lambda path, value: told.append(value))
     monkeypatch.setattr("workers.reconciliation.plan_put", lambda coordination, name: [])
     topology_reconcile(zookeeper, "counts")
-    assert [one.savepoint for one in told if isinstance(one, DeployedSpec)] == [savepoint.key]
+    ((key, renewed),) = [(one.savepoint, one.renewed) for one in told if isinstance(one, DeployedSpec)]
+    assert (key, renewed) == (savepoint.key, ["O1"])
 
 
 def test_a_new_operator_begins_without_state(kept: Kept) -> None:

@@ -134,6 +134,15 @@ def test_the_input_goes_on_where_it_was_read_up_to(tmp_path: Path) -> None:
     again = EpochLog(log.path)
     assert (again.head, again.plans, again.position) == (log.head, log.plans, log.position)
     assert (again.computation, again.generation) == (2, 0)
+    assert again.begun_after == PLAN, "outputs begin with the next epoch"
+    again.plan([msgspec.structs.replace(PLAN, epoch=CHECKPOINT + number) for number in (1, 2, 3)])
+    again._rewrite([line for line in again._lines() if line.get("epoch") != CHECKPOINT])
+    again.close()
+    later = EpochLog(log.path)
+    assert (later.begun_after, min(later.plans)) == (PLAN, CHECKPOINT + 1), "also when it is trimmed"
+    later.start_afresh()
+    assert later.begun_after is None
+    later.close()
 
 
 def test_what_is_new_in_the_version_has_an_empty_state(tmp_path: Path) -> None:
