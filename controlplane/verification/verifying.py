@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from controlplane.verification.extent import Extent, extent_read
 from controlplane.verification.original import original_read
 from controlplane.verification.problems import NotExpressibleError, VerificationError
 from controlplane.verification.rates import SECOND, Rates, rates_read
-from controlplane.verification.relations import DEFAULT_RATE, Relations, Stream
+from controlplane.verification.relations import DEFAULT_RATE, Relations, Stream, quoted
 from controlplane.verification.streams import stream_build
 from controlplane.verification.traffic import Traffic, measured_read
 from domain.topology import Topology, TopologySpec
@@ -26,6 +26,8 @@ from spark_jobs.sinks.committed import Committed, CommittedError, committed_read
 from spark_jobs.sources.built_in import TRAFFIC, is_own, reader_of
 
 MEMORY = "1GB"
+GIVEN = "earlier"
+"""Schema of what another deployment has given."""
 Progress = Callable[[str, int, int], None]
 """Called with the present step's text, the number of steps done, and their total."""
 
@@ -80,33 +82,80 @@ def topology_verify(
     topology = Topology(msgspec.convert(spec, TopologySpec))
     directory = home / "topologies" / topology.name
     extent = extent_read(directory / "epochs.log")
-    sources = [operator for operator in topology.operators if not operator.inputs]
-    steps = _Steps(progress, len(topology.operators) + len(topology.outputs))
+    before = extent.begun_after
+    passes = 1 if before is None else 2
+    steps = _Steps(progress, passes * len(topology.operators) + len(topology.outputs))
     verification = Verification(
         topology=topology.name, epoch=extent.epoch, tuples=extent.tuples, watermark_us=extent.watermark,
         final=extent.final, inputs={},
     )  # fmt: skip
+    named = _Sources(directory, inputs or {})
     limits = {"memory_limit": MEMORY, "temp_directory": str(scratch)} if scratch else {}
     with duckdb.connect(":memory:", config={"preserve_insertion_order": False, **limits}) as database:
-        relations = Relations(database, topology, extent)
-        for operator in topology.operators:
-            steps.next(f"Recomputing {operator.name}")
-            if operator in sources:
-                copy = directory / ("input.json" if len(sources) == 1 else f"{operator.name}.json")
-                path = _add_source(relations, operator, copy, (inputs or {}).get(operator.name))
-                verification.inputs[operator.name] = str(path) if path else "not a file"
-            else:
-                stream_build(relations, operator)
+        given_before: dict[str, str | NotExpressibleError] = {}
+        if before is not None:
+            given_before = _given(_recomputed(database, topology, before, named, steps))
+        relations = _recomputed(database, topology, extent, named, steps)
+        verification.inputs.update(named.read)
         for operator in topology.outputs:
             steps.next(f"Comparing {operator.name}")
             if operator.name in renewed:
                 verification.queries.append(_left_out(operator))
                 continue
-            verification.queries.append(
-                _compare(relations, operator, outputs / topology.name, extent, examples)
-            )
+            root, earlier = outputs / topology.name, given_before.get(operator.name)
+            verification.queries.append(_compare(relations, operator, root, extent, examples, earlier))
     steps.finish()
     return verification
+
+
+@dataclass(slots=True)
+class _Sources:
+    """Where the records of the input are (`directory`), other copies of the original files by source
+    (`given`), and what was read (`read`)."""
+
+    directory: Path
+    given: Mapping[str, Path]
+    read: dict[str, str] = field(default_factory=dict)
+
+
+def _recomputed(
+    database: duckdb.DuckDBPyConnection, topology: Topology, extent: Extent, named: _Sources, steps: _Steps
+) -> Relations:
+    """The rows of all operators up to `extent`."""
+    relations = Relations(database, topology, extent)
+    sources = [operator for operator in topology.operators if not operator.inputs]
+    for operator in topology.operators:
+        steps.next(f"Recomputing {operator.name}")
+        if operator in sources:
+            copy = named.directory / ("input.json" if len(sources) == 1 else f"{operator.name}.json")
+            path = _add_source(relations, operator, copy, named.given.get(operator.name))
+            named.read[operator.name] = str(path) if path else "not a file"
+        else:
+            stream_build(relations, operator)
+    return relations
+
+
+def _given(relations: Relations) -> dict[str, str | NotExpressibleError]:
+    """By output what a deployment before had given, as tables of their own, or why that cannot be recomputed.
+    Everything else that was built goes, to be built anew."""
+    database, topology = relations.database, relations.topology
+    database.execute(f"CREATE SCHEMA {GIVEN}")
+    found: dict[str, str | NotExpressibleError] = {}
+    for number, operator in enumerate(topology.outputs):
+        stream = relations.built[operator.name]
+        if isinstance(stream, NotExpressibleError):
+            found[operator.name] = stream
+            continue
+        table = f"{GIVEN}.given_{number}"
+        columns = ", ".join(quoted(name) for name in stream.columns)
+        database.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {stream.relation}")  # noqa: S608 - our own
+        found[operator.name] = table
+    built = database.execute(
+        "SELECT table_type, table_name FROM information_schema.tables WHERE table_schema = 'main'"
+    ).fetchall()
+    for kind, name in built:
+        database.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} {quoted(name)}")
+    return found
 
 
 def _add_source(relations: Relations, operator: OperatorSpec, copy: Path, given: Path | None) -> Path | None:
@@ -208,16 +257,33 @@ def _left_out(operator: OperatorSpec) -> QueryResult:
 
 
 def _compare(
-    relations: Relations, operator: OperatorSpec, root: Path, extent: Extent, examples: int
+    relations: Relations,
+    operator: OperatorSpec,
+    root: Path,
+    extent: Extent,
+    examples: int,
+    earlier: str | NotExpressibleError | None,
 ) -> QueryResult:
+    """earlier: the rows that another deployment has given."""
     result = _result(operator)
     try:
         committed = _committed(root, extent)
-        stream = _kept(relations.stream(operator.name), operator, committed)
+        stream = _kept(_later(relations.stream(operator.name), earlier), operator, committed)
         compare(relations.database, stream, output_files(root, operator.name, committed), result, examples)
     except NotExpressibleError as error:
         result.skipped = str(error)
     return result
+
+
+def _later(stream: Stream, earlier: str | NotExpressibleError | None) -> Stream:
+    """The rows without those that another deployment has given."""
+    if earlier is None:
+        return stream
+    if isinstance(earlier, NotExpressibleError):
+        raise NotExpressibleError(f"what was given before the savepoint is not known: {earlier}")
+    columns = ", ".join(quoted(name) for name in stream.columns)
+    rows = f"(SELECT {columns} FROM {stream.relation} EXCEPT ALL SELECT {columns} FROM {earlier})"  # noqa: S608 - our own
+    return replace(stream, relation=rows)
 
 
 def _committed(root: Path, extent: Extent) -> Committed:

@@ -118,6 +118,13 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
     ]
     assert len(compared) == QUERIES + 1
     assert all(compared), "every query has rows after the savepoint"
+    asked = stack.rest.post("topologies/hashtags/verify/", {"reason": "what it gave after the savepoint"})
+    ended = operation_ended(stack, asked["id"])
+    assert (ended["state"], ended["error"]) == ("succeeded", "")
+    result = ended["result"]
+    assert (result["queries"], result["exact"]) == (QUERIES, QUERIES)
+    assert result["rows"] > 0
+    assert [line.partition(":")[0] for line in result["left_out"]] == ["Added[0]"]
     for operator, count in DIVIDED.items():
         given = set(pc.unique(rows_of(outputs, second, operator).column("partition")).to_pylist())
         assert given == set(range(count)), f"every partition of {operator} gave rows"

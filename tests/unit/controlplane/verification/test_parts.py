@@ -65,6 +65,20 @@ class TestExtent:
         extent = extent_read(path)
         assert (extent.tuples, extent.watermark) == ({"Source": 20}, 200)
 
+    def test_what_a_savepoint_had_is_told(self, tmp_path: Path) -> None:
+        start = {**START, "after": plan(2)}
+        path = log(tmp_path / "epochs.log", start, plan(2), plan(3), {"t": "commit", "epoch": 3})
+        extent = extent_read(path)
+        assert (extent.epoch, extent.tuples) == (3, {"Source": 30})
+        before = extent.begun_after
+        assert before is not None
+        assert (before.epoch, before.tuples, before.watermark, before.final) == (
+            2,
+            {"Source": 20},
+            200,
+            False,
+        )
+
     def test_nothing_committed_yet(self, tmp_path: Path) -> None:
         assert extent_read(log(tmp_path / "epochs.log", START, plan(1))).tuples == {}
 
@@ -74,6 +88,8 @@ class TestExtent:
             ([], "the log has no start"),
             ([START, {"t": "commit", "epoch": 4}], "no longer holds epoch 4"),
             ([START, {"t": "commit"}], "line 2: the line is damaged"),
+            ([{**START, "after": {"epoch": 2}}], "line 1: the line is damaged"),
+            ([{**START, "after": 7}], "line 1: the line is damaged"),
         ],
     )
     def test_unusable_logs(self, tmp_path: Path, entries: list[dict[str, Any]], message: str) -> None:

@@ -54,6 +54,58 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tweets: Path) -> Path:
     return home
 
 
+SAVED = 12
+"""The epoch of a savepoint that a run of 30 epochs is made to begin with."""
+
+
+class TestSavepoint:
+    """As if epochs up to that of a savepoint were in the outputs of another deployment."""
+
+    @pytest.fixture
+    def home(self, tmp_path: Path, finished: Path, tweets: Path) -> Path:
+        self.spec = pipeline("hashtags", rate=100, path=str(tweets))
+        home = Path(shutil.copytree(finished, tmp_path / "home"))
+        log = home / "topologies" / "hashtags" / "epochs.log"
+        start, *rest = [json.loads(line) for line in log.read_bytes().splitlines()]
+        start["after"] = next(one for one in rest if one["t"] == "plan" and one["epoch"] == SAVED)
+        log.write_text("".join(json.dumps(one) + "\n" for one in (start, *rest)))
+        self.aside = tmp_path / "aside"
+        for directory in sorted(home.glob("outputs/hashtags/**/epoch=*")):
+            if int(directory.name.partition("=")[2]) <= SAVED:
+                target = self.aside / directory.relative_to(home)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                directory.rename(target)
+        return home
+
+    def test_what_came_after_it_is_compared(self, home: Path, finished: Path) -> None:
+        verification = verify(home, self.spec)
+        assert faults(verification) == {}
+        assert len(verification.queries) == 15
+        assert all(query.expected == query.found > 0 for query in verification.queries)
+        whole = verify(finished, self.spec)
+        assert verification.tuples == whole.tuples
+        assert all(
+            after.expected < both.expected
+            for after, both in zip(verification.queries, whole.queries, strict=True)
+        )
+
+    def test_a_row_that_was_given_before_is_unexpected(self, home: Path) -> None:
+        epoch = epochs_present(self.aside / "outputs", "hashtags", "O1", 0)[-1]
+        name = f"epoch={epoch}"
+        again = partition_path(home / "outputs", "hashtags", DEPLOYED, "O1", 0) / name
+        shutil.copytree(partition_path(self.aside / "outputs", "hashtags", DEPLOYED, "O1", 0) / name, again)
+        rows = pq.read_metadata(again / "part.parquet").num_rows
+        assert rows > 0
+        assert faults(verify(home, self.spec)) == {"O1[0]": (0, 0, rows, 0)}
+
+    def test_a_missing_epoch_is_found(self, home: Path) -> None:
+        epoch = epochs_present(home / "outputs", "hashtags", "O1", 0)[0]
+        path = partition_path(home / "outputs", "hashtags", DEPLOYED, "O1", 0) / f"epoch={epoch}"
+        rows = pq.read_metadata(path / "part.parquet").num_rows
+        shutil.rmtree(path)
+        assert faults(verify(home, self.spec)) == {"O1[0]": (rows, 0, 0, 0)}
+
+
 class TestHashtags:
     @pytest.fixture
     def home(self, tmp_path: Path, finished: Path, tweets: Path) -> Path:
