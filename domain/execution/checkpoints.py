@@ -19,7 +19,7 @@ from domain.messages import (
     CheckpointState,
     LatestCheckpoint,
 )
-from domain.topology.spec import FEWEST_KEPT, TopologySpec
+from domain.topology.spec import FEWEST_KEPT
 
 UPLOAD_TIMEOUT = 60.0
 TOLERATED = 2
@@ -35,15 +35,6 @@ FAILING = (
     "Outputs go on, and a recovery goes back to the newest complete checkpoint. Make the storage of "
     "checkpoints work again (RESURGE_CHECKPOINTS); the list of checkpoints has the cause of each failure."
 )
-
-
-def spread_of(spec: TopologySpec) -> float:
-    """Seconds over which uploads may be spread out, so that epochs beside them keep their latency: not where
-    epochs wait for the checkpoint, and so that it ends well before the next one and its timeout."""
-    if spec.checkpoint_mode == "synchronous":
-        return 0.0
-    shares = [(spec.checkpoint_timeout or UPLOAD_TIMEOUT) / 6, (spec.checkpoint_interval or math.inf) / 2]
-    return min(SPREAD, *shares)
 
 
 @dataclass(slots=True)
@@ -121,6 +112,12 @@ class Checkpoints:
     def latest(self) -> int:
         """The newest complete checkpoint, 0 if none."""
         return self.kept[-1] if self.kept else 0
+
+    @property
+    def spread(self) -> float:
+        """Seconds over which uploads may be spread out, so that epochs beside them keep their latency: not
+        where epochs wait for the checkpoint, and so that it ends well before the next one and its timeout."""
+        return 0.0 if self.synchronous else min(SPREAD, self.timeout / 6, self.interval / 2)
 
     @property
     def stops(self) -> bool:

@@ -582,6 +582,7 @@ class EpochMachine:
             fidelity={p: one for p, one in tracker.branches.fidelity.items() if branch_of(p) in running},
             origins={b: epoch for b, epoch in tracker.branches.origins.items() if b in running},
             save=self.bounded and lane is None,
+            spread=self.checkpoints.spread if checkpoint else 0.0,
         )
 
     def _attempt(self) -> int:

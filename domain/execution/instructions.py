@@ -253,6 +253,7 @@ class RunJob:
     fidelity: Mapping[str, float] = field(default_factory=dict)
     origins: Mapping[str, int] = field(default_factory=dict)
     save: bool = False
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

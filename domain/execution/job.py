@@ -89,7 +89,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     place of the one to restore, if that is damaged. `fidelity`: partition whose branch runs -> share of the
     partition's output that is left. `origins`: branch that begins -> epoch of the partition's state that it
     begins with. Where the guarantee is bounded, `restore` maps partitions to the epoch of the state on their
-    node with which they go on at their progress (0: none), and `save` has all changed keys stored."""
+    node with which they go on at their progress (0: none), and `save` has all changed keys stored. `spread`:
+    seconds over which the snapshots' uploads may be spread out."""
 
     lane: LaneWork | None
     epochs: list[EpochPlan]
@@ -106,6 +107,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     fidelity: dict[str, float] = {}
     origins: dict[str, int] = {}
     save: bool = False
+    spread: float = 0.0
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):

@@ -356,6 +356,7 @@ class EpochLoop:
             fidelity=dict(told.fidelity),
             origins=dict(told.origins),
             save=told.save,
+            spread=told.spread,
         )
 
     def _obsolete(self) -> bool:

@@ -65,6 +65,7 @@ class LevelContext:
             self.job.attempt,
             self.outputs,
             branch=is_branch(partition),
+            spread=self.job.spread,
         )
 
     def key_saving(self, partition: str) -> KeySaving | None:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from domain.execution.checkpoints import spread_of
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import partition_directory, split_partition
 from spark_jobs.executor.key_saving import go_on
@@ -81,7 +80,8 @@ class PartitionStorage(Protocol):
 
 class NodeStorage:
     """Of a partition in a job with this `attempt`, on the node whose files are in `home`. outputs: those of
-    the task. branch: it is that of the partition's branch, whose state is beside the exact one."""
+    the task. branch: it is that of the partition's branch, whose state is beside the exact one. spread:
+    seconds over which the upload of a snapshot may be spread out."""
 
     def __init__(
         self,
@@ -92,6 +92,7 @@ class NodeStorage:
         outputs: TaskOutputs | None = None,
         *,
         branch: bool = False,
+        spread: float = 0.0,
     ) -> None:
         states = deployment_home(home, STATE, layout.spec.name, layout.deployed)
         self._exact = StateStore(states / partition_directory(partition), attempt)
@@ -101,6 +102,7 @@ class NodeStorage:
         self._layout = layout
         self._partition = partition
         self._attempt = attempt
+        self._spread = spread
         self._outputs = outputs
         self._operator, self._index = split_partition(partition)
 
@@ -190,5 +192,5 @@ class NodeStorage:
             manifest,
             attempt=self._attempt,
             deployed=layout.deployed,
-            spread=spread_of(layout.spec),
+            spread=self._spread,
         )

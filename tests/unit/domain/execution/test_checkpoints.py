@@ -14,11 +14,9 @@ from domain.execution.checkpoints import (
     UPLOAD_TIMEOUT,
     Checkpoints,
     complete_checkpoints,
-    spread_of,
 )
 from domain.execution.instructions import PointTo, TellCheckpoint, TellProblem
 from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
-from domain.topology.spec import OperatorSpec, TopologySpec
 
 
 class Store:
@@ -423,15 +421,21 @@ def test_failures_in_a_row_are_a_problem(world: World) -> None:
 @pytest.mark.parametrize(
     ("settings", "seconds"),
     [
-        ({}, SPREAD),
-        ({"checkpoint_interval": 3.0}, 1.5),
-        ({"checkpoint_interval": 1000.0}, SPREAD),
-        ({"checkpoint_timeout": 12.0, "checkpoint_interval": 10.0}, 2.0),
-        ({"checkpoint_mode": "synchronous"}, 0.0),
+        ({"interval": 10.0}, SPREAD),
+        ({"interval": 3.0}, 1.5),
+        ({"interval": 1000.0}, SPREAD),
+        ({"interval": 10.0, "timeout": 12.0}, 2.0),
+        ({"interval": 10.0, "synchronous": True}, 0.0),
     ],
 )
 def test_uploads_are_spread_out_only_where_nothing_waits_for_them(
     settings: dict[str, Any], seconds: float
 ) -> None:
-    operators = (OperatorSpec(name="S", kind="source"),)
-    assert spread_of(TopologySpec(name="t", operators=operators, **settings)) == seconds
+    coordinator = Checkpoints(topology="t", partitions=["A[0]"], since=0.0, **settings)
+    assert coordinator.spread == seconds
+
+
+def test_uploads_are_spread_out_over_less_once_checkpoints_are_made_more_often() -> None:
+    coordinator = Checkpoints(topology="t", partitions=["A[0]"], interval=10.0, since=0.0)
+    coordinator.set_interval(1.0, 5.0)
+    assert coordinator.spread == 0.5

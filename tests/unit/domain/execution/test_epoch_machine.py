@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from domain.execution.checkpoints import Checkpoints
+from domain.execution.checkpoints import SPREAD, Checkpoints
 from domain.execution.epoch_machine import MAX_FAILURES, EpochMachine, Recorded
 from domain.execution.instructions import (
     AcknowledgementsRead,
@@ -170,6 +170,19 @@ def test_a_complete_checkpoint_is_on_disk_before_older_ones_go() -> None:
     assert kinds(told).index(PointTo) < told.index(recorded[0]) < kinds(told).index(Retire)
     trimming = [one.trim_below for one in shell.turn(at=21.0) if isinstance(one, RunJob)]
     assert trimming == [1]
+
+
+def test_a_job_that_leaves_snapshots_says_over_how_long_their_uploads_may_be_spread_out() -> None:
+    shell = Shell(chain(), Recorded())
+    told = [
+        (one.checkpoint, one.spread)
+        for at in (1.0, 20.0)
+        for one in shell.turn(at)
+        if isinstance(one, RunJob)
+    ]
+    assert told == [(0, 0.0), (2, SPREAD)]
+    shell.machine.checkpoints.set_interval(1.0, 20.0)
+    assert [one.spread for one in shell.turn(30.0) if isinstance(one, RunJob)] == [0.5]
 
 
 def test_all_start_again_after_a_disturbed_job_unless_operators_are_deterministic() -> None:
