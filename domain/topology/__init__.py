@@ -1,6 +1,12 @@
 """Topologies: specification, validation and the graph of partitions and queries (DESIGN, section 1)."""
 
-from domain.topology.graph import Topology, partition_directory, partition_id, split_partition
+from domain.topology.graph import (
+    Topology,
+    directory_partition,
+    partition_directory,
+    partition_id,
+    split_partition,
+)
 from domain.topology.lines import lines_told
 from domain.topology.load import Catalogue, load_topology
 from domain.topology.spec import (
@@ -24,6 +30,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologySpec",
+    "directory_partition",
     "dump_yaml",
     "lines_told",
     "load_topology",

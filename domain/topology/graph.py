@@ -36,6 +36,12 @@ def partition_directory(partition: str) -> str:
     return f"{operator}-{index}"
 
 
+def directory_partition(directory: str) -> str:
+    """`O3-2` to `O3[2]`, back from `partition_directory`."""
+    operator, _, index = directory.rpartition("-")
+    return f"{operator}[{index}]"
+
+
 def levels_of(inputs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """Longest distance of each operator from a source; `inputs` names those it reads from, without cycles."""
     levels: dict[str, int] = {}

@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from coordination.session import CoordinationUnavailableError
+from domain.topology import directory_partition
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found
 from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.node_home import STATE, deployment_home
@@ -90,8 +91,7 @@ class Prefetch(threading.Thread):
         states = deployment_home(self._home, STATE, newest.deployment.topology, newest.deployment.deployed)
         fetched = 0
         for directory in storage.partitions(newest.deployment, newest.checkpoint):
-            operator, _, index = directory.rpartition("-")
-            found = storage.find(newest.deployment, newest.checkpoint, f"{operator}[{index}]")
+            found = storage.find(newest.deployment, newest.checkpoint, directory_partition(directory))
             store = StateStore(states / directory)
             if store.used:  # a replica runs here, or did: its files are of other epochs
                 continue

@@ -18,12 +18,12 @@ import structlog
 
 from domain.execution.adoption import deployment_of
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
-from domain.topology import Topology
+from domain.topology import Topology, directory_partition
 from domain.topology.copies import operator_of
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.state.archive import SavepointArchive, archive_store
-from spark_jobs.state.checkpoint_storage import CheckpointStorage, StoredManifest
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
 from spark_jobs.state.records import CheckpointRecord
 from spark_jobs.state.savepoints import SavepointStorage
 from spark_jobs.state.sealed import DamagedError
@@ -50,14 +50,15 @@ def begin(
         raise EpochLogError(
             f"topology {topology.name!r} is to begin with a savepoint, and has no plan. {HINT}"
         )
-    size = 0
-    if not log.plans:
-        try:
+    try:
+        if log.plans:
+            size = _stored_bytes(topology, plan, checkpoints)
+        else:
             size = _unpack(
                 topology, spec, plan, log=log, checkpoints=checkpoints, scratch=scratch, clock=clock
             )
-        except DamagedError as error:
-            raise EpochLogError(f"the savepoint cannot be used: {error}. {HINT}") from error
+    except DamagedError as error:
+        raise EpochLogError(f"the savepoint cannot be used: {error}. {HINT}") from error
     now = clock()
     newest = LatestCheckpoint(
         checkpoint=log.position.checkpoint,
@@ -70,6 +71,17 @@ def begin(
     )
     if not coordination.complete(newest):
         raise ConnectionError("ZooKeeper did not take the checkpoint that a savepoint became")
+
+
+def _stored_bytes(topology: Topology, plan: Plan, checkpoints: str) -> int:
+    """Bytes of the states that a driver before this one has unpacked."""
+    with closing(CheckpointStorage(checkpoints)) as storage:
+        deployment = Deployment(topology.name, deployment_of(plan))
+        found = [
+            storage.find(deployment, plan.checkpoint, directory_partition(directory))
+            for directory in storage.partitions(deployment, plan.checkpoint)
+        ]
+    return sum(one.manifest.bytes for one in found)
 
 
 def _unpack(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from domain.topology import directory_partition
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.sealed import DamagedError
 
@@ -72,7 +73,7 @@ def look(
             complete=number in expected,
             expected=complete.get(number, 0),
             missing=sorted(
-                _partition(one)
+                directory_partition(one)
                 for one in all_of_them.difference(here[number])
                 if number in lacking or number not in complete
             ),
@@ -89,7 +90,7 @@ def look(
                         storage,
                         deployment,
                         one.checkpoint,
-                        _partition(directory),
+                        directory_partition(directory),
                         known if content else None,
                         Path(name) / "file",
                         progress,
@@ -128,9 +129,3 @@ def _looked(
         if known is not None and known[path]:
             found.problems.append(known[path])
     return found
-
-
-def _partition(directory: str) -> str:
-    """`O3-2` to `O3[2]`."""
-    operator, _, index = directory.rpartition("-")
-    return f"{operator}[{index}]"

@@ -172,6 +172,7 @@ def test_it_is_repeated_until_zookeeper_has_it(tmp_path: Path) -> None:
         place.open(channel).close()
         assert channel.latest is not None
         assert channel.latest.kept == [CHECKPOINT]
+        assert channel.latest.size_bytes == place.entry.bytes
 
 
 def test_once_a_plan_was_adopted_it_is_a_deployment_as_any_other(tmp_path: Path) -> None:
