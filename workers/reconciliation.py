@@ -6,6 +6,9 @@ import msgspec
 import structlog
 from django.utils import timezone
 
+from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.services import checkpoint_catch_up
 from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
@@ -43,6 +46,8 @@ from workers.zookeeper import TopologyFacts, WorkerSession
 
 log = structlog.get_logger(__name__)
 
+REPORTED_WITHIN = 10.0
+"""Seconds within which the report of a complete checkpoint should have come."""
 STEPS = 5  # a step may make the next one possible at once; more than these wait for the sweep
 
 
@@ -296,6 +301,7 @@ def _placed_since_deploy(topology: Topology) -> bool:
 
 def driver_reconcile(facts: TopologyFacts) -> None:
     """Bring what the database says of a driver up to date with ZooKeeper: telemetry may have been lost."""
+    _checkpoint_catch_up(facts)
     if facts.driver is not None:
         try:
             driver_status_apply(status=facts.driver)
@@ -306,3 +312,24 @@ def driver_reconcile(facts: TopologyFacts) -> None:
             plan_mark_applied(topology=facts.name, generation=facts.driver.generation)
     else:
         topology_stopped(name=facts.name)
+
+
+def _checkpoint_catch_up(facts: TopologyFacts) -> None:
+    """Take the newest checkpoint from ZooKeeper where its report should have come by now. What a topology
+    leaves as it stops is known before it has stopped: another version may go on from it at once."""
+    newest = facts.latest
+    if newest is None:
+        return
+    stops = facts.driver is None or facts.driver.state == "stopped"
+    if not stops and timezone.now().timestamp() - newest.completed_at < REPORTED_WITHIN:
+        return
+    complete = Checkpoint.objects.filter(state=CheckpointState.COMPLETED, epoch=newest.checkpoint)
+    if complete.filter(topology__name=facts.name).exists():  # asked before, as in `_place_if_unplaced`
+        return
+    topology = Topology.objects.filter(name=facts.name).first()
+    if topology is not None and _placed_since_deploy(topology):
+        since = deployment_at(topology.pk, topology.generation)
+        try:
+            checkpoint_catch_up(topology=facts.name, newest=newest, since=since)
+        except UnknownPlanError as error:
+            quarantine.refuse_znode(Paths.latest_checkpoint(facts.name), str(error))

@@ -19,7 +19,7 @@ from controlplane.events.services import event_publish, writing
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import plan_known
-from domain.messages import CheckpointAck, CheckpointReport
+from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
 
 log = structlog.get_logger(__name__)
 
@@ -95,6 +95,36 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
             operation_succeed(operation=operation, result={"checkpoint": report.checkpoint})
         elif state is CheckpointState.FAILED:
             operation_fail(operation=operation, error=report.cause or "the checkpoint failed")
+
+
+@writing
+def checkpoint_catch_up(*, topology: str, newest: LatestCheckpoint, since: int) -> None:
+    """Store that the newest checkpoint is complete, as ZooKeeper says, where the driver's report of that has
+    not come: it may have been lost, or be on its way. Details of partitions come with the report only.
+    since: generation with which the present run started; checkpoints of earlier ones are void."""
+    row = Topology.objects.select_for_update().filter(name=topology).first()
+    if row is None or newest.generation < since or not newest.checkpoint:
+        return
+    known = Checkpoint.objects.filter(topology=row, epoch__gte=newest.checkpoint)
+    if known.exclude(epoch=newest.checkpoint, state=CheckpointState.STARTED).exists():
+        return
+    partitions = row.partitions.count()
+    found = known.first()
+    log.info("checkpoint known by ZooKeeper only", topology=topology, checkpoint=newest.checkpoint)
+    checkpoint_apply(
+        report=CheckpointReport(
+            topology=topology,
+            checkpoint=newest.checkpoint,
+            generation=newest.generation,
+            state="completed",
+            acknowledged=partitions,
+            total=partitions,
+            size_bytes=newest.size_bytes,
+            started_at=found.started_at.timestamp() if found else newest.completed_at,
+            ended_at=newest.completed_at,
+            kept=newest.kept or [newest.checkpoint],
+        )
+    )
 
 
 def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[int]) -> list[Change]:

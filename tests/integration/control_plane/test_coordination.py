@@ -15,11 +15,13 @@ import pytest
 from django.db import transaction
 from kazoo.client import KazooClient
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_request
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.services import incident_advance
+from controlplane.lifecycle.continuing import continuation_told
 from controlplane.lifecycle.nodes import node_register, nodes_lost
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
@@ -195,6 +197,51 @@ def test_undeployed_topology_is_stopped_in_zookeeper(coordination: WorkerSession
     assert spec.value.desired == "stopped"
     reconciliation.driver_reconcile(TopologyFacts("counts", spec.value, None, None, None))
     assert Topology.objects.get().status == "stopped"
+
+
+def _reconcile(coordination: WorkerSession) -> None:
+    reconciliation.driver_reconcile(coordination.topology_facts(["counts"])["counts"])
+
+
+def test_the_checkpoint_that_a_topology_leaves_is_known_before_it_has_stopped(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    """Its report is another way to the database than the driver's status, and may come later."""
+    reconciliation.topology_reconcile(coordination, "counts")
+    topology_undeploy(name="counts", actor="ada", reason="done", channel=Channel.CLI)
+    _complete(coordination, 30, deployed.generation, at=time.time())
+    coordination.put(Paths.driver("counts"), status(deployed.generation, "stopped", checkpoint=30))
+    _reconcile(coordination)
+    topology = Topology.objects.get()
+    assert topology.status == "stopped"
+    assert list(topology.checkpoints.values_list("epoch", "stored")) == [(30, True)]
+    assert continuation_told(topology)["possible"]
+
+
+def test_a_checkpoint_whose_report_was_lost_is_known_after_a_while(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    coordination.put(Paths.driver("counts"), status(deployed.generation, checkpoint=30))
+    _complete(coordination, 30, deployed.generation, at=time.time())
+    _reconcile(coordination)
+    assert not Checkpoint.objects.exists(), "its report is on its way"
+    _complete(coordination, 30, deployed.generation, at=time.time() - reconciliation.REPORTED_WITHIN)
+    _reconcile(coordination)
+    assert list(Checkpoint.objects.values_list("epoch", "stored")) == [(30, True)]
+
+
+def test_a_checkpoint_of_an_earlier_run_is_not_one_of_this(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    _complete(coordination, 30, deployed.generation)
+    topology_undeploy(name="counts", actor="ada", reason="done", channel=Channel.CLI)
+    topology_stopped(name="counts")
+    Node.objects.update(state="lost")
+    topology_deploy(name="counts", actor="ada", reason="anew", channel=Channel.CLI)
+    assert Topology.objects.get().status == "deploying", "no node can take a partition"
+    _reconcile(coordination)
+    assert not Checkpoint.objects.exists()
 
 
 def test_topology_deployed_without_nodes_is_placed_when_they_come(
@@ -543,8 +590,8 @@ def test_a_partial_plan_in_zookeeper(coordination: WorkerSession, deployed: Topo
     assert len(plan.assignment) < Partition.objects.count(), "what is not restored yet is to run nowhere"
 
 
-def _complete(coordination: WorkerSession, checkpoint: int, generation: int) -> None:
-    latest = LatestCheckpoint(checkpoint=checkpoint, generation=generation, completed_at=1.0, size_bytes=1)
+def _complete(coordination: WorkerSession, checkpoint: int, generation: int, at: float = 1.0) -> None:
+    latest = LatestCheckpoint(checkpoint=checkpoint, generation=generation, completed_at=at, size_bytes=1)
     coordination.put(Paths.latest_checkpoint("counts"), latest)
 
 

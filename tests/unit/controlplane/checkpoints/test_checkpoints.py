@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 
 from controlplane.checkpoints import services
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.checkpoints.services import checkpoint_apply, checkpoint_catch_up
 from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Topology
-from domain.messages import CheckpointAck, CheckpointReport, decode_telemetry, encode
+from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint, decode_telemetry, encode
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import checkpoint_report
 
@@ -51,6 +51,69 @@ def test_every_partition_is_told_once_it_has_ended(running: Topology, viewer: AP
     }  # fmt: skip
     assert "acknowledgements" not in viewer.get(f"{API}/").json()["results"][0]
     follower.check()
+
+
+def latest(topology: Topology, checkpoint: int = 10, **changes: Any) -> LatestCheckpoint:
+    return LatestCheckpoint(
+        checkpoint=checkpoint, completed_at=111.0, size_bytes=7000,
+        **{"generation": topology.generation, "kept": [checkpoint], **changes},
+    )  # fmt: skip
+
+
+def rows() -> list[tuple[int, str, bool]]:
+    return list(Checkpoint.objects.order_by("epoch").values_list("epoch", "state", "stored"))
+
+
+@pytest.mark.parametrize("started", [True, False])
+def test_one_whose_report_was_lost_is_known_by_zookeeper(
+    running: Topology, viewer: APIClient, *, started: bool
+) -> None:
+    follower = Follower()
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=5))
+    if started:
+        checkpoint_apply(report=checkpoint_report(running, "started", acknowledged=0))
+    checkpoint_catch_up(topology="counts", newest=latest(running), since=running.generation)
+    assert rows() == [(5, "completed", False), (10, "completed", True)]
+    detail = viewer.get(f"{API}/10/").json()
+    assert (detail["acknowledged"], detail["total"], detail["size_bytes"]) == (7, 7, 7000)
+    assert Checkpoint.objects.get(epoch=10).started_at.timestamp() == (110.0 if started else 111.0)
+    running.refresh_from_db()
+    assert running.checkpoint_epoch == 10
+    follower.check()
+
+
+def test_its_report_that_comes_late_brings_the_details(running: Topology, viewer: APIClient) -> None:
+    follower = Follower()
+    checkpoint_catch_up(topology="counts", newest=latest(running), since=running.generation)
+    checkpoint_apply(report=checkpoint_report(running, acknowledgements=[ack("O0[0]")], kept=[10]))
+    detail = viewer.get(f"{API}/10/").json()
+    assert [one["partition"] for one in detail["acknowledgements"]] == ["O0[0]"]
+    assert Checkpoint.objects.get().started_at.timestamp() == 110.0
+    follower.check()
+
+
+@pytest.mark.parametrize("state", ["completed", "failed", "undone"])
+def test_what_is_known_of_it_is_not_changed(running: Topology, state: str) -> None:
+    checkpoint_apply(report=checkpoint_report(running))
+    Checkpoint.objects.update(state=state, stored=False)
+    checkpoint_catch_up(topology="counts", newest=latest(running), since=running.generation)
+    assert rows() == [(10, state, False)]
+
+
+def test_a_newer_one_stays_the_newest(running: Topology) -> None:
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=20, kept=[10, 20]))
+    checkpoint_catch_up(topology="counts", newest=latest(running), since=running.generation)
+    assert rows() == [(20, "completed", True)]
+
+
+def test_one_of_an_earlier_run_or_plan_is_not_taken(running: Topology) -> None:
+    none = latest(running, checkpoint=0, kept=[])
+    checkpoint_catch_up(topology="counts", newest=none, since=running.generation)
+    checkpoint_catch_up(topology="counts", newest=latest(running), since=running.generation + 1)
+    Topology.objects.update(applied_generation=running.generation + 1)
+    checkpoint_catch_up(topology="counts", newest=latest(running), since=running.generation)
+    checkpoint_catch_up(topology="unknown", newest=latest(running), since=0)
+    assert rows() == []
 
 
 def test_one_of_a_version_that_measured_less_is_read(running: Topology, viewer: APIClient) -> None:
