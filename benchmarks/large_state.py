@@ -3,10 +3,11 @@ epochs while a checkpoint is under way, and a recovery.
 
 One node with an executor of 1 GB holds a row for each key; the state grows to `--gigabytes`. At each size on
 the way, epochs that change one key of a thousand at random are timed. At 1 GB the latency of epochs is
-compared, from when checkpoints upload little of the state: blocks in which there is always a checkpoint under
-way, and blocks without any. Epochs begin at a steady rate, as where input keeps coming, and then as soon as
-the one before has ended, as where input is caught up with. Checkpoints go to another file system
-(CHECKPOINTS=<directory>, default /dev/shm), so every file is copied. In the end the node is killed by
+compared, from when checkpoints upload little of the state: blocks in which the next checkpoint begins when
+one is complete, and blocks without any. Uploads are spread out as with the default interval of checkpoints;
+what agents write while an epoch runs is counted. Epochs begin at a steady rate, as where input keeps coming,
+and then as soon as the one before has ended, as where input is caught up with. Checkpoints go to another file
+system (CHECKPOINTS=<directory>, default /dev/shm), so every file is copied. In the end the node is killed by
 SIGKILL, its disk is removed, and another node restores everything from the newest checkpoint. What the run
 has given is compared with what it should have.
 
@@ -66,7 +67,9 @@ SLOWER = 1.15
 SETTLED, MOST_SETTLING = 0.2, 20
 """Latencies are compared once a checkpoint uploads at most this share of the state: before, most of it is
 what growing has left behind. At most so many checkpoints are awaited."""
-NEVER = 1e9
+INTERVAL, NEVER = 10.0, 1e9
+STORED = 50_000
+"""Bytes that an agent writes within an epoch: then it uploads. Without uploads it writes less."""
 GIGABYTE = 1_000_000_000
 
 
@@ -83,13 +86,20 @@ class Course:
 
 @dataclass(slots=True)
 class Latencies:
-    """Seconds of epochs `with_one` (a checkpoint under way) and `without`. every: seconds between their
-    begins; 0: each begins when the one before has ended."""
+    """Seconds of epochs `with_one` (a checkpoint under way) and `without`; of the former, bytes that agents
+    `wrote` while each ran. every: seconds between their begins; 0: each begins when the one before has
+    ended."""
 
     every: float
     with_one: list[float] = field(default_factory=list)
+    wrote: list[int] = field(default_factory=list)
     without: list[float] = field(default_factory=list)
     checkpoints: int = 0
+
+    @property
+    def beside(self) -> list[float]:
+        """Of epochs in which agents stored something."""
+        return [seconds for seconds, wrote in zip(self.with_one, self.wrote, strict=True) if wrote >= STORED]
 
     @property
     def row(self) -> dict[str, Any]:
@@ -97,9 +107,12 @@ class Latencies:
             "every_s": self.every,
             "epochs_with_a_checkpoint": len(self.with_one),
             "epochs_without": len(self.without),
+            "epochs_with_uploads": len(self.beside),
+            "uploaded_in_epochs_mb": round(sum(self.wrote) / 1e6),
             "checkpoints": self.checkpoints,
             "p99_with": round(p99(self.with_one), 4), "p99_without": round(p99(self.without), 4),
             "p99_ratio": round(p99(self.with_one) / p99(self.without), 4),
+            "p99_ratio_with_uploads": round(p99(self.beside) / p99(self.without), 4),
             "median_with": round(statistics.median(self.with_one), 4),
             "median_without": round(statistics.median(self.without), 4),
         }  # fmt: skip
@@ -201,6 +214,8 @@ def _measured(session: Session, course: Course, topology: Topology, compared: in
             newest = loop.machine.checkpoints.latest
             row = recovery(deployment, topology)
             step()
+        if tuples(loop) > len(course.sequence):
+            raise RuntimeError("the input has begun again: more epochs came than were reckoned with")
         given = rows_given(environment.read().home)
         wrong = faults(given, course.sequence[: tuples(loop)])
         restored = state_bytes(environment.read().home, "node-2", loop.log.committed)
@@ -227,6 +242,11 @@ def _measured(session: Session, course: Course, topology: Topology, compared: in
                 "epochs with a checkpoint under way, of each kind",
                 min(len(steady.with_one), len(at_once.with_one)),
                 blocks * EPOCHS // 2,
+            ),
+            at_least(
+                "epochs in which agents uploaded, of each kind",
+                min(len(steady.beside), len(at_once.beside)),
+                blocks * EPOCHS // 8,
             ),
             at_least(
                 "checkpoints in the blocks that have some, of each kind",
@@ -293,23 +313,45 @@ def timed(loop: EpochLoop, epochs: int, every: float = 0.0) -> list[float]:
 
 def compare(loop: EpochLoop, latencies: Latencies, blocks: int, step: Callable[[], None]) -> None:
     """In turn, blocks without checkpoints, and blocks in which the next one begins when one is complete."""
-    checkpoints = loop.machine.checkpoints
+    checkpoints, agents = loop.machine.checkpoints, agents_io()
     for _ in range(blocks):
         latencies.without += timed(loop, EPOCHS, latencies.every)
-        checkpoints.set_interval(0.0, loop.clock())
         latest = checkpoints.latest
         for _ in range(EPOCHS):
             under_way = bool(checkpoints.under_way)
+            if not under_way:
+                checkpoints.set_interval(INTERVAL, loop.clock() - INTERVAL)
+            before = written(agents)
             seconds = timed(loop, 1)
+            wrote = written(agents) - before
             time.sleep(max(0.0, latencies.every - seconds[0]))
             if under_way or checkpoints.under_way:
                 latencies.with_one += seconds
+                latencies.wrote.append(wrote)
             latencies.checkpoints += checkpoints.latest != latest
             latest = checkpoints.latest
         checkpoints.set_interval(NEVER, loop.clock())
         while checkpoints.under_way:
             advance(loop, 1)
         step()
+
+
+def agents_io() -> list[Path]:
+    """`/proc/<pid>/io` of the agents."""
+    found = [
+        directory / "io"
+        for directory, _ in processes(str(environment.read().home))
+        if b"spark_jobs.agent" in (directory / "cmdline").read_bytes()
+    ]
+    if not found:
+        raise RuntimeError("no agent runs")
+    return found
+
+
+def written(agents: Sequence[Path]) -> int:
+    """Bytes that these processes have written so far, to files and connections."""
+    lines = [line for path in agents for line in path.read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
 
 def settle(loop: EpochLoop, size: int) -> float:
@@ -335,7 +377,7 @@ def checkpoint(loop: EpochLoop) -> list[float]:
     """One more, until it is complete; returns the seconds of epochs while it was under way."""
     checkpoints = loop.machine.checkpoints
     before = checkpoints.latest
-    checkpoints.set_interval(0.0, loop.clock())
+    checkpoints.set_interval(0.0, loop.clock())  # and so as quickly as it can be made
     while not checkpoints.under_way:
         advance(loop, 1)
     checkpoints.set_interval(NEVER, loop.clock())
@@ -435,12 +477,14 @@ def table_of(found: Sequence[Mapping[str, Any]]) -> Table:
 
 def latency_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(title="Latency of epochs beside a checkpoint and without", title_justify="left")
-    for heading in ("an epoch every", "median with", "without", "p99 with", "without", "p99 ratio"):
+    for heading in ("an epoch every", "median with", "without", "p99 with", "without", "p99 ratio",
+                    "with uploads"):  # fmt: skip
         table.add_column(heading, justify="right")
     for row in rows:
         seconds = (row[name] for name in ("median_with", "median_without", "p99_with", "p99_without"))
         every = f"{row['every_s']} s" if row["every_s"] else "at once"
-        table.add_row(every, *(f"{one:.3f} s" for one in seconds), f"{row['p99_ratio']:.2f}")
+        table.add_row(every, *(f"{one:.3f} s" for one in seconds), f"{row['p99_ratio']:.2f}",
+                      f"{row['p99_ratio_with_uploads']:.2f}")  # fmt: skip
     return table
 
 
