@@ -103,6 +103,8 @@ class ExactRun:
         self.handed_over = 0
         # The most checkpoints that were under way at a time, and turns in which epochs waited for one.
         self.at_once = self.stood_still = 0
+        # Complete checkpoints, each found to hold the states of the history up to its epoch.
+        self.compared = 0
         # Where shadows are to be; how often one took over.
         self.replicas: dict[str, str] = {}
         self.taken_over = 0
@@ -527,6 +529,7 @@ class ExactRun:
             if partition in self.topology.fed_back:
                 sent = stored[partition].sent_back.digest
                 assert sent == done.output, f"{where} lacks what was in transit"
+        self.compared += 1
 
     def buffered(self) -> int:
         """Channel -> epochs that any node has buffered."""

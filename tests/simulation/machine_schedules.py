@@ -15,7 +15,7 @@ from tests.simulation.test_exact import LIMIT, Chaos
 
 # Kind -> what must have happened in its schedules.
 KINDS = {
-    "failures": ("epochs committed",),
+    "failures": ("epochs committed", "complete checkpoints compared"),
     "moves": ("states handed over",),
     "replicas": ("epochs of shadows", "takeovers"),
     "tentative": ("epochs of branches", "of them without an input", "tentative outputs"),
@@ -24,7 +24,12 @@ KINDS = {
     "at-once": ("schedules with checkpoints beside each other",),
     "stops": ("stops", "stops that left a checkpoint"),
     "ends": ("epochs committed",),
-    "cycles": ("batches that feedback streams brought", "states handed over", "takeovers"),
+    "cycles": (
+        "complete checkpoints compared",
+        "batches that feedback streams brought",
+        "states handed over",
+        "takeovers",
+    ),
     "cycle-ends": ("batches that feedback streams brought", "epochs after the input"),
 }
 # Of these, too, every other schedule moves what runs.
@@ -59,6 +64,7 @@ def run_schedule(seed: int, *, kind: str) -> dict[str, int]:
     return {
         "epochs committed": run.tracker.committed,
         "epochs replayed": run.replayed,
+        "complete checkpoints compared": run.compared,
         "states handed over": run.handed_over,
         "epochs of shadows": history.shadowed,
         "takeovers": run.taken_over,
