@@ -3,7 +3,8 @@
 One partition's state on the local disk, without Spark: `--keys` keys, of which `--changed` of a hundred
 change between two checkpoints, ten epochs apart, at random, when the state has grown and settled. The
 baseline is the same state as a map in the manifest, which is written anew with each epoch, for the smallest
-size only. Memory is what the process has that is not a mapped file.
+size only. One size goes on for so many checkpoints that a sweep begins and ends, which writes the whole base
+anew. Memory is what the process has that is not a mapped file.
 
 `--quick`: up to 100,000 keys instead of 20 million (about 2 GB).
 """
@@ -25,13 +26,15 @@ import pyarrow as pa
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from benchmarks.runner import COLOURS, Report, Session, at_most, run
+from benchmarks.runner import COLOURS, Report, Session, at_least, at_most, run
 from spark_jobs.state.store import EMPTY, Manifest, StateStore
 
 EPOCHS = 10
 """Between two checkpoints."""
 CHECKPOINTS = 8
 """After the state is there."""
+SWEPT, LONG = 10_000_000, 120
+"""Keys of the state that goes on (or fewer, with `--keys`), and its checkpoints."""
 SETTLED = 3
 """Epochs without a sweep after the state has grown."""
 LOADED = 500_000
@@ -53,8 +56,9 @@ def own_memory() -> int:
     return int(fields["RssAnon"].split()[0]) << 10
 
 
-def epochs(store: StateStore, keys: int, changed: float) -> Iterator[dict[str, Any]]:
-    """The state grows, and then changes: one row for each checkpoint."""
+def epochs(store: StateStore, keys: int, changed: float, checkpoints: int) -> Iterator[dict[str, Any]]:
+    """The state grows, and then changes: one row for each checkpoint. `sweeping`: epochs in which a sweep was
+    under way."""
     dice = np.random.default_rng(7)
     manifest: Manifest = EMPTY
     epoch = 0
@@ -77,16 +81,17 @@ def epochs(store: StateStore, keys: int, changed: float) -> Iterator[dict[str, A
     settled = 0
     while settled < SETTLED:  # what growing has begun, and a sweep that follows
         apply(rows_of(dice.integers(0, keys, 1), epoch))
-        settled = 0 if any("sweep" in one.note for one in manifest.files()) else settled + 1
-    for checkpoint in range(CHECKPOINTS):
+        settled = 0 if sweeps(manifest) else settled + 1
+    for checkpoint in range(checkpoints):
         uploaded = {one.name for one in manifest.files()}
-        kept, seconds = epoch, []
+        kept, seconds, sweeping = epoch, [], 0
         for _ in range(EPOCHS):
             chosen = dice.integers(0, keys, round(keys * changed / 100 / EPOCHS))
             rows = rows_of(np.unique(chosen), epoch)
             began = time.perf_counter()
             apply(rows)
             seconds.append(time.perf_counter() - began)
+            sweeping += sweeps(manifest)
         added = sum(one.bytes for one in manifest.files() if one.name not in uploaded)
         yield {
             "checkpoint": checkpoint,
@@ -98,7 +103,12 @@ def epochs(store: StateStore, keys: int, changed: float) -> Iterator[dict[str, A
             "epoch_median_s": float(np.median(seconds)),
             "epoch_greatest_s": max(seconds),
             "memory_bytes": own_memory(),
+            "sweeping": sweeping,
         }
+
+
+def sweeps(manifest: Manifest) -> bool:
+    return any("sweep" in one.note for one in manifest.files())
 
 
 def as_map(store: StateStore, keys: int, changed: float) -> dict[str, Any]:
@@ -123,10 +133,11 @@ def measure(session: Session) -> Report:
         for keys in sizes:
             found = []
             with session.progress(f"checkpoints of {keys:,} keys", CHECKPOINTS) as step:
-                for row in epochs(StateStore(Path(scratch) / str(keys)), keys, options.changed):
+                for row in epochs(StateStore(Path(scratch) / str(keys)), keys, options.changed, CHECKPOINTS):
                     found.append(row)
                     step()
             runs.append(summary(keys, found))
+        long = going_on(session, Path(scratch) / "long", min(SWEPT, sizes[-1]))
         baseline = as_map(StateStore(Path(scratch) / "map"), sizes[0], options.changed)
     table = Table(
         title=f"{options.changed:g} % of the keys change between two checkpoints", title_justify="left"
@@ -163,6 +174,16 @@ def measure(session: Session) -> Report:
         "",
         "",
     )
+    table.add_row(
+        f"{long['keys']:,}, in a sweep",
+        f"{long['state_mb']:.0f}",
+        f"{long['share']:.2%}",
+        f"{long['share_greatest']:.1%}",
+        f"{long['epoch_ms']:.0f}",
+        f"{long['epoch_ms_greatest']:.0f}",
+        "",
+        f"{long['memory_mb']:.0f}",
+    )
     criteria = [
         at_most(
             f"median share that a checkpoint adds, {one['keys']:,} keys",
@@ -171,12 +192,36 @@ def measure(session: Session) -> Report:
         )
         for one in runs
     ]
+    criteria.append(at_least("checkpoints in whole sweeps", long["checkpoints"], 1))
     return Report(
         parameters={"changed_percent": options.changed, "epochs": EPOCHS, "checkpoints": CHECKPOINTS},
-        results={"sizes": runs, "map": baseline},
+        results={"sizes": runs, "map": baseline, "sweep": long},
         criteria=criteria,
         tables=[table],
     )
+
+
+def going_on(session: Session, directory: Path, keys: int) -> dict[str, Any]:
+    """Of checkpoints while whole sweeps were under way: as `summary`; `share_of_all` is the mean of all
+    checkpoints from the first one after a sweep to the end of a later one."""
+    found = []
+    with session.progress(f"checkpoints of {keys:,} keys, with a sweep", LONG) as step:
+        for row in epochs(StateStore(directory), keys, session.options.changed, LONG):
+            found.append(row)
+            step()
+    while found and found[-1]["sweeping"]:  # the last sweep may have further to go
+        found.pop()
+    last = max((at for at, row in enumerate(found) if row["sweeping"]), default=-1)
+    sweep = [row for row in found if row["sweeping"]]
+    if not sweep:
+        raise RuntimeError(f"no sweep began and ended within {LONG} checkpoints")
+    shares = [row["share"] for row in found[: last + 1]]
+    return {
+        **summary(keys, sweep),
+        "checkpoints": len(sweep),
+        "of": last + 1,
+        "share_of_all": statistics.mean(shares),
+    }
 
 
 def summary(keys: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
