@@ -71,9 +71,16 @@ def _park(name: str, after: float) -> Incident | None:
     return incident_open_or_grow(events=[event], at=now, trigger=IncidentTrigger.OVERLOAD)
 
 
-def _pace(topology: Topology) -> Pace:
+def _pace(topology: Topology, incident: Incident | None = None) -> Pace:
     since = topology.overloaded_since
-    return Pace(topology.load, topology.lag, since.timestamp() if since is not None else None)
+    # With fewer nodes than before, what was usual may never be so again.
+    same_nodes = incident is None or incident.trigger == IncidentTrigger.OVERLOAD
+    return Pace(
+        topology.load,
+        topology.lag,
+        since.timestamp() if since is not None else None,
+        topology.usual_load if same_nodes else None,
+    )
 
 
 def _overloaded(topology: Topology, now: datetime, after: float) -> bool:
@@ -117,7 +124,7 @@ def _parking(topology: Topology, incident: Incident | None, now: datetime, after
         deployments,
         usable=[node for node in nodes.values() if node.usable],
         costs=costs,
-        pace=_pace(topology),
+        pace=_pace(topology, incident),
         overloaded=_overloaded(topology, now, after),
         case=machine.cases.get(topology.name) if machine is not None else None,
         memory=memory,

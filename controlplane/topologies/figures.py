@@ -13,6 +13,8 @@ from controlplane.topologies.tentative import tentative_end
 
 SMOOTHED_OVER = 5.0
 """Seconds. Epochs get uneven parts of a steady stream, so a single epoch's rate means little."""
+USUAL_OVER = 60.0
+"""Seconds of the mean that is the usual load."""
 
 _NO_INPUT = frozenset(
     {
@@ -29,6 +31,13 @@ def rate_smoothed(before: float, measured: float, seconds: float) -> float:
     if before <= 0:
         return measured
     return before + (1 - math.exp(-max(seconds, 0.0) / SMOOTHED_OVER)) * (measured - before)
+
+
+def load_usual(before: float | None, measured: float, seconds: float) -> float:
+    """The exponential mean of a load after `seconds` of being `measured`; the first counts whole."""
+    if before is None:
+        return measured
+    return before + (1 - math.exp(-max(seconds, 0.0) / USUAL_OVER)) * (measured - before)
 
 
 def figures_settle(topology: Topology, rows: Rows) -> None:
@@ -62,6 +71,7 @@ SETTLED = (
     "error",
     "input_rate",
     "load",
+    "usual_load",
     "lag",
     "catch_up",
     "overloaded_since",

@@ -162,6 +162,9 @@ class Topology(models.Model):
     load = models.FloatField(
         null=True, blank=True, help_text="seconds of work for each second of input; empty: not known yet"
     )
+    usual_load = models.FloatField(
+        null=True, blank=True, help_text="`load` of the last minutes in which all was well; empty: not known"
+    )
     lag = models.FloatField(default=0.0, help_text="seconds of input that wait")
     catch_up = models.FloatField(
         null=True,

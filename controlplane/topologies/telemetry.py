@@ -28,7 +28,7 @@ from controlplane.topologies.choices import (
     Severity,
     TopologyStatus,
 )
-from controlplane.topologies.figures import SETTLED, figures_settle, rate_smoothed
+from controlplane.topologies.figures import SETTLED, figures_settle, load_usual, rate_smoothed
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import AvailabilitySample, FlowRates, Problem, Topology
 from controlplane.topologies.outcomes import operations_end
@@ -118,6 +118,8 @@ def topology_metrics_apply(
     since = pace.overloaded_since
     topology.overloaded_since = None if since is None else datetime.fromtimestamp(since, tz=UTC)
     _states_apply(topology, rows, report.state, report.absent, health)
+    if topology.status == TopologyStatus.RUNNING and pace.load is not None and since is None:
+        topology.usual_load = load_usual(topology.usual_load, pace.load, seconds)
     rows.save()
     now, last = timezone.now(), topology.metrics_at
     if report.rates or report.flows:

@@ -30,11 +30,13 @@ WAITING = 2
 @dataclass(frozen=True, slots=True)
 class Pace:
     """load: see above; None while it is not known. lag: seconds of input that wait. overloaded_since: since
-    when more has come in than was worked off, in Unix seconds; None while that is not so."""
+    when more has come in than was worked off, in Unix seconds; None while that is not so. usual: the load
+    before; None where it is not known, or says nothing of the nodes that there are now."""
 
     load: float | None = None
     lag: float = 0.0
     overloaded_since: float | None = None
+    usual: float | None = None
 
 
 PACE_UNKNOWN = Pace()

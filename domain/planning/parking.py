@@ -21,8 +21,8 @@ from domain.topology import Topology
 PARK_TO = 0.8
 """Load that what goes on may have: what has come in meanwhile is to be worked off, too."""
 RETURN_TO = 0.9
-"""Load up to which parked queries return. It is higher than `PARK_TO`, because a topology may have run with
-such a load for months."""
+"""Load up to which parked queries return where the usual one is not known. It is higher than `PARK_TO`,
+because a topology may have run with such a load for months."""
 NOTHING = 1e-12
 ROUNDING = 1.0 + 1e-6
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from domain.capacity import Pace
 from domain.planning import NodeSpace, load_after_moves, natural_key, queries_to_park, queries_to_return
-from domain.planning.parking import RETURN_TO
+from domain.planning.parking import PARK_TO, RETURN_TO
 from domain.recovery.costs import Costs
 from domain.recovery.incident import ENDED_PHASES, Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.memory import Memory
@@ -23,6 +23,8 @@ from domain.recovery.relief import limits_of
 HOLD = 20.0
 """Seconds for which what was parked once stays parked; every further time it is twice as long."""
 LONGEST_HOLD = 600.0
+SURGE = 300.0
+"""Seconds after a plan in which more input may yet be a surge that passes."""
 BUSY = 0.7
 """Share of the busiest node's utilisation from which a node is one of those that make epochs long."""
 NEXT = 5.0
@@ -104,6 +106,7 @@ def parking_for(
         load=pace.load,
         parked=parked,
         candidates=sorted(mine, key=natural_key),
+        return_to=_return_to(case, pace, now),
     )
     if memory.overloads[name] > 1:
         back = back[:1]  # what all of them take was underrated before
@@ -116,6 +119,13 @@ def parking_for(
         return None
     reason = f"each second of input takes {pace.load:.2f} s of work, too much for more where most is done"
     return Parking(parked, reason, limits)
+
+
+def _return_to(case: TopologyCase | None, pace: Pace, now: float) -> float:
+    """The load up to which parked queries return. In a surge that goes on, a replay besides would make every
+    query late, so it is at first no more than was usual."""
+    passes = case is not None and case.applied_at is not None and now - case.applied_at <= SURGE
+    return max(PARK_TO, pace.usual) if passes and pace.usual is not None else RETURN_TO
 
 
 def moves_instead(

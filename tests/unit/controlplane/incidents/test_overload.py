@@ -15,7 +15,7 @@ from controlplane.incidents.services import incident_advance, incident_open_or_g
 from controlplane.topologies.models import Partition, Query, Topology
 from domain.recovery.events import Looked, NodesLost
 from domain.recovery.facts import CaughtUp, fact_write
-from domain.recovery.overload import HOLD
+from domain.recovery.overload import HOLD, SURGE
 from tests.unit.controlplane.incidents.places import now
 
 CPU = 0.1
@@ -157,6 +157,24 @@ def test_it_stays_parked_while_it_would_be_too_much(running: Topology) -> None:
     assert "0.89 s of work, too much for more where most is done" in story(incident)
     assert parking_by_policy() == []
     assert parked() == {"O1[0]"}
+
+
+@pytest.mark.parametrize(
+    ("usual", "ago", "returns"),
+    [(None, 30.0, True), (0.5, 30.0, False), (0.88, 30.0, True), (0.5, SURGE + 1.0, True)],
+    ids=["not known", "a surge goes on", "as usual", "no surge"],
+)
+def test_it_does_not_return_in_a_surge(
+    running: Topology, *, usual: float | None, ago: float, returns: bool
+) -> None:
+    """With it the load would be between 0.8 and 0.9."""
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=ago)
+    measured(0.47)
+    Topology.objects.update(usual_load=usual)
+    parking_by_policy()
+    assert parked() == (set() if returns else {"O1[0]"})
 
 
 def test_more_is_parked_where_that_was_not_enough(running: Topology) -> None:

@@ -32,6 +32,7 @@ from controlplane.topologies.telemetry import (
     topology_metrics_apply,
     topology_stopped,
 )
+from domain.capacity import Pace
 from domain.messages import ProblemReport
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import BY, checkpoint_report, driver_status, epoch_report, spec_of
@@ -299,6 +300,24 @@ def test_uneven_epochs_and_replays_do_not_make_the_rate_flicker(running: Topolog
         shown.append(Topology.objects.get().input_rate)
     assert min(shown) > 800
     assert max(shown) < 1200
+
+
+def test_the_usual_load_is_that_of_times_in_which_all_is_well(running: Topology) -> None:
+    def loaded(
+        load: float | None, epoch: int, state: Any = "running", *, overloaded: bool = False
+    ) -> float | None:
+        report = structs.replace(epoch_report(running, epoch=epoch), state=state)
+        pace = Pace(load, 0.0, 1.0 if overloaded else None)
+        topology_metrics_apply(report=report, health=healthy(running), pace=pace)
+        return Topology.objects.get().usual_load
+
+    assert loaded(None, 5) is None
+    assert loaded(0.5, 6) == 0.5
+    later = loaded(0.8, 7)
+    assert later is not None
+    assert 0.5 < later < 0.6, "the mean of a minute"
+    assert loaded(2.0, 8, overloaded=True) == later
+    assert loaded(2.0, 9, "degraded") == later
 
 
 @pytest.mark.parametrize("state", ["paused", "completed"])
