@@ -26,7 +26,7 @@ from controlplane.alerts.selectors import rule_list
 from controlplane.alerts.services import rule_create, rule_delete, rule_update
 from controlplane.alerts.silencing import silence_create, silence_end
 from controlplane.checkpoints.models import Checkpoint, Savepoint
-from controlplane.checkpoints.services import checkpoint_apply
+from controlplane.checkpoints.services import checkpoint_apply, checkpoint_catch_up
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
@@ -105,7 +105,7 @@ from controlplane.webhooks.services import (
 )
 from domain.capacity import Work
 from domain.execution.job import EpochPlan
-from domain.messages import NodeStats, Plan, ProblemReport
+from domain.messages import LatestCheckpoint, NodeStats, Plan, ProblemReport
 from domain.recovery.events import NodesLost, PartitionsLost
 from spark_jobs.state.records import CheckpointRecord
 from tests.unit.controlplane import specs
@@ -368,6 +368,13 @@ SERVICES: dict[str, Callable[[], object]] = {
         health={},
     ),
     "checkpoint_apply": lambda: checkpoint_apply(report=specs.checkpoint_report(counts())),
+    "checkpoint_catch_up": lambda: checkpoint_catch_up(
+        topology="counts",
+        newest=LatestCheckpoint(
+            checkpoint=40, generation=counts().generation, completed_at=1.0, size_bytes=1
+        ),
+        since=0,
+    ),
     "problem_record": lambda: problem_record(report=ProblemReport(topology="counts", where="a", what="b")),
     "topology_stopped": lambda: topology_stopped(name="counts"),
     "cpu_model_learn": learnt,
