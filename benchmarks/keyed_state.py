@@ -203,7 +203,7 @@ def measure(session: Session) -> Report:
 
 def going_on(session: Session, directory: Path, keys: int) -> dict[str, Any]:
     """Of checkpoints while whole sweeps were under way: as `summary`; `share_of_all` is the mean of all
-    checkpoints from the first one after a sweep to the end of a later one."""
+    checkpoints from when the state has grown to the end of the last whole sweep."""
     found = []
     with session.progress(f"checkpoints of {keys:,} keys, with a sweep", LONG) as step:
         for row in epochs(StateStore(directory), keys, session.options.changed, LONG):

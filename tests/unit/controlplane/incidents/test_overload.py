@@ -177,6 +177,17 @@ def test_it_does_not_return_in_a_surge(
     assert parked() == (set() if returns else {"O1[0]"})
 
 
+def test_what_was_usual_says_nothing_where_nodes_were_lost(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=30.0)
+    Incident.objects.update(trigger="detected")
+    measured(0.47)
+    Topology.objects.update(usual_load=0.5)
+    parking_by_policy()
+    assert parked() == set()
+
+
 def test_more_is_parked_where_that_was_not_enough(running: Topology) -> None:
     measured(1.05, lag=6.5, overloaded=8.0)
     [incident] = parking_by_policy()
