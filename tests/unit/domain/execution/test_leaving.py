@@ -9,7 +9,7 @@ from domain.execution.checkpoints import UPLOAD_TIMEOUT
 from domain.execution.epoch_machine import Recorded
 from domain.execution.instructions import End, Instruction, PlanEpochs, RunJob, StartReplay
 from domain.execution.progress import Position
-from tests.unit.domain.execution.test_epoch_machine import Shell, ack, chain
+from tests.unit.domain.execution.epoch_shell import Shell, ack, chain
 
 STOPPED = End("stopped")
 
