@@ -10,8 +10,8 @@ import argparse
 import sys
 from functools import partial
 
+from tests.simulation.exact_chaos import LIMIT, Chaos
 from tests.simulation.many_seeds import run_seeds
-from tests.simulation.test_exact import LIMIT, Chaos
 
 # Kind -> what must have happened in its schedules.
 KINDS = {

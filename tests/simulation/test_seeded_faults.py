@@ -17,6 +17,7 @@ import structlog
 from domain.topology.spec import CheckpointMode
 from tests.simulation import test_engine, test_engine_marks
 from tests.simulation.engine_schedules import clean_marks, clean_rows
+from tests.simulation.exact_chaos import LIMIT, Chaos
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
@@ -24,7 +25,6 @@ from tests.simulation.seeded_faults import FAULTS, Fault, Where
 from tests.simulation.test_exact import (
     CYCLES,
     ENDS,
-    LIMIT,
     MODES,
     MOVES,
     REPLICAS,
@@ -32,7 +32,6 @@ from tests.simulation.test_exact import (
     STOPS,
     TENTATIVE,
     WORLDS,
-    Chaos,
 )
 from tests.simulation.test_scarce import SEEDS as SCARCE
 

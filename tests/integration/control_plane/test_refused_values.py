@@ -27,7 +27,7 @@ from domain.messages import (
     NodeStats,
     encode,
 )
-from tests.integration.control_plane.test_coordination import status
+from tests.integration.control_plane.steps import status
 from tests.unit.controlplane import specs
 from tests.unit.hostile import HOSTILE, altered
 from workers import detection, ingestion
