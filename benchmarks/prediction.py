@@ -48,7 +48,7 @@ CLOSE, MISSED = 4.0, 8.0
 """Points of load up to which a rate is taken, and from which on the load counts as missed."""
 CORRECTIONS = 2
 WARM_UP, LOOK = 240.0, 30.0
-"""Seconds. After 90 s, nodes with 0.3 cores that were 80 % busy still took a fifth more than minutes later."""
+"""Seconds. After 90 s, nodes with 0.3 cores that were 80 % busy took a fifth more than minutes later."""
 MINUTE = 60.0
 NEAR, SHARE = 0.15, 0.9
 

@@ -18,7 +18,7 @@ def level(percent: int, *predicted: float, load: float | None = None) -> dict[st
         {"minute": 0, "node": "n", "predicted": one * measured, "measured": measured, "shown": measured}
         for one in predicted
     ]
-    return {"level": percent, "rate": 1000, "rows": rows}
+    return {"level": percent, "quota": CAPACITY, "rate": 1000, "rows": rows}
 
 
 def failing(levels: list[dict[str, Any]]) -> list[str]:
