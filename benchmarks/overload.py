@@ -1,12 +1,12 @@
 """More input than the nodes can work off, while every node is alive: for two minutes twice the rate arrives.
 
 Reported are which queries were parked and when, when they were available again, and how late the more
-valuable half of the queries was. Windows end every ten or twenty seconds, and relative latencies are above
-1.2 then also in peace; so lateness is their mean over twenty seconds, divided by their mean over the minute
-before the surge. The run fails if the input did not grow, nothing was parked, something
-did not return, or rows differ. RATE=<tuples/s> and CAPACITY=<percent of a core per node> say how busy the
-nodes are before (`load`); TIMES=<factor> another surge. `--manual`: with the policy `overload: manual`
-besides, under which every query goes on and gets late.
+valuable half of the queries was, and those that were never parked. Windows end every ten or twenty seconds,
+and relative latencies are above 1.2 then also in peace; so lateness is their mean over twenty seconds,
+divided by their mean over the minute before the surge. The run fails if the input did not grow, nothing was
+parked, something did not return, or rows differ. RATE=<tuples/s> and CAPACITY=<percent of a core per node>
+say how busy the nodes are before (`load`); TIMES=<factor> another surge. `--manual`: with the policy
+`overload: manual` besides, under which every query goes on and gets late.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ TIMES = float(os.environ.get("TIMES", "2"))
 BEGINS, LASTS = 240.0, 120.0
 """Seconds after the start of the topology, and for how long. By then nodes with little CPU are warm."""
 BEFORE, CYCLE = 60.0, 20.0
+STEP = 10.0
 PATIENCE = 600.0
 NORMAL = 1.2
 """Relative latency up to which a query counts as available."""
@@ -55,8 +56,12 @@ class Course:
     latencies: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     parked: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
     available: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
+    loads: list[tuple[float, float]] = field(default_factory=list)
     input_rate: float = 0.0
-    load: float = 0.0
+
+    @property
+    def load(self) -> float:
+        return max((load for _, load in self.loads), default=0.0)
 
 
 def course_of(events: Sequence[Mapping[str, Any]], began: float) -> Course:
@@ -67,7 +72,8 @@ def course_of(events: Sequence[Mapping[str, Any]], began: float) -> Course:
             shown = change["fields"] or {}
             if change["entity"] == "topology" and change["key"] == TOPOLOGY:
                 course.input_rate = max(course.input_rate, shown.get("input_rate") or 0.0)
-                course.load = max(course.load, shown.get("load") or 0.0)
+                if shown.get("load") is not None:
+                    course.loads.append((at, shown["load"]))
             if change["entity"] != "query":
                 continue
             query = change["key"].rpartition("/")[2]
@@ -109,6 +115,7 @@ def surge(session: Session, policy: str) -> dict[str, Any]:
     worst = {q: max((late for _, late in lateness[q]), default=0.0) for q in ranked}
     late = {q: _seconds_late(lateness[q]) for q in ranked}
     parked = {q: [round(at, 1) for at, on in rows if on] for q, rows in course.parked.items()}
+    going = [query for query in ranked if not parked.get(query)]
     return {
         "load_before": load,
         "load_most": course.load,
@@ -121,6 +128,9 @@ def surge(session: Session, policy: str) -> dict[str, Any]:
         "half_parked": sorted(q for q in half if parked.get(q)),
         "half_worst_lateness": max(worst[q] for q in half),
         "latencies_seen": min(len(lateness[q]) for q in half),
+        "going_worst_lateness": max((worst[q] for q in going), default=None),
+        "going_seconds_late": round(statistics.mean(late[q] for q in going), 1) if going else None,
+        "steps": _steps(course, going, lateness, ended - began),
         "half_seconds_late": round(statistics.mean(late[q] for q in half), 1),
         "all_seconds_late": round(statistics.mean(late.values()), 1),
         "well_again": round(ended - began, 1) if finished else None,
@@ -150,6 +160,28 @@ def _lateness(latencies: Sequence[tuple[float, float]]) -> list[tuple[float, flo
         cycle = [relative for then, relative in latencies if at - CYCLE < then <= at]
         found.append((at, statistics.mean(cycle) / usual))
     return found
+
+
+def _steps(
+    course: Course, going: Sequence[str], lateness: Mapping[str, Sequence[tuple[float, float]]], end: float
+) -> list[dict[str, Any]]:
+    """Every `STEP` seconds: the mean load since the step before, the lateness of the queries that were never
+    parked in the mean, and how many are parked."""
+    steps: list[dict[str, Any]] = []
+    for number in range(1, int(end / STEP) + 1):
+        since, at = (number - 1) * STEP, number * STEP
+        late = [value for q in going for then, value in lateness[q] if since < then <= at]
+        loads = [load for then, load in course.loads if since < then <= at]
+        newest = [[on for then, on in rows if then <= at][-1:] for rows in course.parked.values()]
+        steps.append(
+            {
+                "at": at,
+                "load": round(statistics.mean(loads), 3) if loads else None,
+                "lateness": round(statistics.mean(late), 3) if late else None,
+                "parked": sum(on == [True] for on in newest),
+            }
+        )
+    return steps
 
 
 def _seconds_late(lateness: Sequence[tuple[float, float]]) -> float:
@@ -205,6 +237,7 @@ def table_of(rows: Mapping[str, Mapping[str, Any]]) -> Table:
         "parked",
         "at s",
         "half late s",
+        "going late s",
         "all late s",
         "well s",
         "verify",
@@ -219,6 +252,7 @@ def table_of(rows: Mapping[str, Mapping[str, Any]]) -> Table:
             str(len(row["parked"])),
             "-" if row["first_parked"] is None else f"{row['first_parked']:.0f}",
             f"{row['half_seconds_late']:.0f}",
+            "-" if row["going_seconds_late"] is None else f"{row['going_seconds_late']:.0f}",
             f"{row['all_seconds_late']:.0f}",
             "-" if row["well_again"] is None else f"{row['well_again']:.0f}",
             "clean" if row["verified"] else "NOT EXACT",
