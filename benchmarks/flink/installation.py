@@ -62,7 +62,7 @@ def install(note: Callable[[str], None]) -> Installation:
     """What is in the cache, or else install it there first. Raises `FlinkError`."""
     try:
         java = java_home() / "bin" / "java"
-        compiler = _compiler()
+        compiler = compiler_find()
     except MissingProgramError as error:
         raise FlinkError(str(error)) from error
     cache = cache_directory() / f"flink-{VERSION}"
@@ -86,13 +86,14 @@ def install(note: Callable[[str], None]) -> Installation:
     return Installation(java=java, jars=jars, job=job, archive=cache / f"classes-{digest}.jsa")
 
 
-def _compiler() -> Path:
+def compiler_find() -> Path:
+    """`javac`. Raises `MissingProgramError`."""
     compiler = java_home() / "bin" / "javac"
     if compiler.is_file():
         return compiler
     found = shutil.which("javac")
     if found is None:
-        raise MissingProgramError("no javac: the Flink job is compiled with a JDK (17); set JAVA_HOME to one")
+        raise MissingProgramError("no javac: the job is compiled with a JDK (17); set JAVA_HOME to one")
     return Path(found).resolve()
 
 

@@ -1,0 +1,1 @@
+"""Spark Structured Streaming under the scarcity of `benchmarks.scarcity`."""
