@@ -44,7 +44,8 @@ class TopologyAdmin(ReasonedActionsMixin, ServiceAdmin):
     shown_fields = (
         "name", "guarantee", "checkpoints_every", "version", "status", "desired", "error", "generation",
         "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch", "input_rate",
-        "load", "usual_load", "lag", "overloaded_since", "deployed_at", "created_at", "updated_at",
+        "load", "usual_load", "load_falls", "lag", "overloaded_since",
+        "deployed_at", "created_at", "updated_at",
     )  # fmt: skip
     list_display = (
         "name",

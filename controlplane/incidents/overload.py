@@ -79,7 +79,8 @@ def _pace(topology: Topology, incident: Incident | None = None) -> Pace:
         topology.load,
         topology.lag,
         since.timestamp() if since is not None else None,
-        topology.usual_load if same_nodes else None,
+        usual=topology.usual_load if same_nodes else None,
+        falls=topology.load_falls,
     )
 
 

@@ -73,6 +73,7 @@ def topology_deploy(
         topology.error = ""
         topology.input_rate = topology.lag = 0.0
         topology.load = topology.usual_load = topology.overloaded_since = None
+        topology.load_falls = False
         topology.slow_since = {}
         topology.rack_exposure = rack_exposure_unknown()
         topology.deployed_at = now

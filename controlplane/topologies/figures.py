@@ -50,6 +50,7 @@ def figures_settle(topology: Topology, rows: Rows) -> None:
         return
     topology.input_rate = 0.0
     topology.load = topology.overloaded_since = topology.catch_up = None
+    topology.load_falls = False
     for partition in rows.partitions.values():
         partition.rows_in_rate = partition.rows_out_rate = 0.0
     if topology.status == TopologyStatus.PAUSED:
@@ -72,6 +73,7 @@ SETTLED = (
     "input_rate",
     "load",
     "usual_load",
+    "load_falls",
     "lag",
     "catch_up",
     "overloaded_since",

@@ -172,6 +172,9 @@ class Topology(models.Model):
         help_text="seconds until what is behind has caught up, as the driver estimates it: 86,400 if it "
         "comes no nearer; empty: nothing is behind, or no pace is known yet",
     )
+    load_falls = models.BooleanField(
+        default=False, help_text="whether its load is less than a cycle of windows before"
+    )
     overloaded_since = models.DateTimeField(
         null=True, blank=True, help_text="since when more has come in than was worked off"
     )

@@ -114,7 +114,7 @@ def topology_metrics_apply(
     if report.last >= report.first:  # a replay reads no new input
         span = interval * (report.last - report.first + 1)
         topology.input_rate = rate_smoothed(topology.input_rate, report.input_rate, span)
-    topology.load, topology.lag = pace.load, pace.lag
+    topology.load, topology.lag, topology.load_falls = pace.load, pace.lag, pace.falls
     since = pace.overloaded_since
     topology.overloaded_since = None if since is None else datetime.fromtimestamp(since, tz=UTC)
     _states_apply(topology, rows, report.state, report.absent, health)

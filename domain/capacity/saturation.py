@@ -20,6 +20,8 @@ AWAY = 15.0
 """Seconds without a job after which a driver was away: an idle one works once in each epoch."""
 SETTLING = 30.0
 """Seconds after a plan or a start of the driver in which nothing is judged: nodes are cold."""
+FALLS = 0.95
+"""Times the load of a cycle before below which a load is falling."""
 FULL = 0.95
 """Load from which a topology has no time left."""
 ROUNDING = 1e-6
@@ -31,12 +33,14 @@ WAITING = 2
 class Pace:
     """load: see above; None while it is not known. lag: seconds of input that wait. overloaded_since: since
     when more has come in than was worked off, in Unix seconds; None while that is not so. usual: the load
-    before; None where it is not known, or says nothing of the nodes that there are now."""
+    before; None where it is not known, or says nothing of the nodes that there are now. falls: the load is
+    less than a cycle of windows before, and so may be less still."""
 
     load: float | None = None
     lag: float = 0.0
     overloaded_since: float | None = None
     usual: float | None = None
+    falls: bool = False
 
 
 PACE_UNKNOWN = Pace()
@@ -55,6 +59,7 @@ class Saturation:
 
     _jobs: deque[_Job] = field(default_factory=deque)
     _lags: deque[tuple[float, float]] = field(default_factory=deque)
+    _loads: deque[tuple[float, float]] = field(default_factory=deque)
     _generation: int = -1
     _since: float = 0.0
     _last: float = float("-inf")
@@ -98,7 +103,16 @@ class Saturation:
             self._lags.append((ended, lag))
         elif self._overloaded_since is None:
             self._overloaded_since = ended
-        return Pace(load, lag, self._overloaded_since)
+        return Pace(load, lag, self._overloaded_since, falls=self._falls(window, ended, load))
+
+    def _falls(self, window: float, now: float, load: float | None) -> bool:
+        """Whether the load is less than one cycle of windows before."""
+        if load is None:
+            return False
+        self._loads.append((now, load))
+        while len(self._loads) > 1 and self._loads[1][0] <= now - window:
+            self._loads.popleft()
+        return load < FALLS * self._loads[0][1]
 
     def _full(self, window: float, now: float, lag: float) -> bool:
         """Whether no time is left: over a whole cycle of windows, or over `WINDOW` seconds while more than
@@ -118,6 +132,7 @@ class Saturation:
     def _begin(self, generation: int, at: float) -> None:
         self._jobs.clear()
         self._lags.clear()
+        self._loads.clear()
         self._generation, self._since, self._overloaded_since = generation, at, None
 
     def _load(self, window: float, now: float) -> float | None:

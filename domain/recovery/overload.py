@@ -7,6 +7,7 @@ recovery the same is done by `domain.recovery.relief`; what it has parked return
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ HOLD = 20.0
 """Seconds for which what was parked once stays parked; every further time it is twice as long."""
 LONGEST_HOLD = 600.0
 SURGE = 300.0
-"""Seconds after a plan in which more input may yet be a surge that passes."""
+"""Seconds after a plan in which more input may yet be a surge that passes. In that time queries return only
+up to the load that was usual, whatever room nodes have: a replay besides would make every query late."""
 BUSY = 0.7
 """Share of the busiest node's utilisation from which a node is one of those that make epochs long."""
 NEXT = 5.0
@@ -97,6 +99,10 @@ def parking_for(
     if not mine:
         reason = f"each second of input takes {pace.load:.2f} s of work now, so its nodes may take more again"
         return Parking(parked, reason) if pace.load <= RETURN_TO else None
+    surge = pace.usual is not None and case is not None and _since_applied(case, now) <= SURGE
+    return_to = max(PARK_TO, pace.usual) if surge and pace.usual is not None else RETURN_TO
+    if surge and pace.load > return_to:
+        return None
     back = queries_to_return(
         deployment.topology,
         homes={p: home for p in deployment.topology.partitions if (home := deployment.home(p))},
@@ -106,10 +112,12 @@ def parking_for(
         load=pace.load,
         parked=parked,
         candidates=sorted(mine, key=natural_key),
-        return_to=_return_to(case, pace, now),
+        return_to=return_to,
     )
     if memory.overloads[name] > 1:
         back = back[:1]  # what all of them take was underrated before
+    elif pace.falls and len(back) < len(mine):
+        return None  # more may return soon, and one replay of several costs less than one after the other
     if back:
         reason = f"each second of input takes {pace.load:.2f} s of work now"
         return Parking(parked.difference(back), reason)
@@ -118,14 +126,13 @@ def parking_for(
     if limited and not limits.keys() < memory.limits[name].keys():
         return None
     reason = f"each second of input takes {pace.load:.2f} s of work, too much for more where most is done"
+    if surge:
+        reason += f"; for {SURGE / 60:.0f} minutes queries return only up to {return_to:.2f} s"
     return Parking(parked, reason, limits)
 
 
-def _return_to(case: TopologyCase | None, pace: Pace, now: float) -> float:
-    """The load up to which parked queries return. In a surge that goes on, a replay besides would make every
-    query late, so it is at first no more than was usual."""
-    passes = case is not None and case.applied_at is not None and now - case.applied_at <= SURGE
-    return max(PARK_TO, pace.usual) if passes and pace.usual is not None else RETURN_TO
+def _since_applied(case: TopologyCase, now: float) -> float:
+    return math.inf if case.applied_at is None else now - case.applied_at
 
 
 def moves_instead(

@@ -16,12 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from domain.capacity import Pace
+from domain.capacity.saturation import FALLS, FULL
 from domain.execution.catching_up import LEAST, NEVER
 from domain.execution.epoch_machine import MINUTE, MOST_WAITS, STUCK
 from domain.execution.job_sizes import KEPT, LOOK_EVERY
 from domain.recovery import overload
 from domain.recovery.costs import costs_fix
-from domain.recovery.events import DriverReported, ParkAsked
+from domain.recovery.events import DriverReported, NodeArrived, ParkAsked
 from domain.recovery.incident import NodeView
 from domain.recovery.memory import Memory
 from domain.recovery.policy import RecoveryPolicy
@@ -34,7 +35,6 @@ from tests.simulation.many_seeds import run_seeds
 
 WRONG = 3.0
 """Costs are between a third of the truth and three times the truth."""
-KEEPS_PACE = 0.95
 KNOWN_AFTER = 30.0
 """Seconds after a plan from which the pace of a topology is known."""
 OVERLOADED = 3.0
@@ -50,14 +50,18 @@ ACTIONS = (
 
 
 class ScarceWorld(World):
-    """truth: topology -> partition -> CPU percent that it really takes. seconds: of input that wait, by
-    topology."""
+    """truth: topology -> partition -> CPU percent that it really takes. waiting: seconds of input, by
+    topology. usual: load in peace, by topology. by_overload: incidents that were opened for it."""
 
     def __init__(self, *, truth: dict[str, dict[str, float]], **given: Any) -> None:
         super().__init__(**given)
         self.truth = truth
         self.surge = 1.0
         self.waiting = dict.fromkeys(self.runs, 0.0)
+        self.usual: dict[str, float] = {}
+        self.by_overload: set[int] = set()
+        # Of the look before.
+        self.loads: dict[str, float] = {}
         self.adopted_at = dict.fromkeys(self.runs, -math.inf)
         self.full_since: dict[str, float] = {}
         self.driven_at = 0.0
@@ -93,10 +97,12 @@ class ScarceWorld(World):
         for name in self.runs:
             work = self.work(name)
             self.waiting[name] = max(0.0, self.waiting[name] + (work - 1.0) * seconds)
-            if work >= KEEPS_PACE and self.waiting[name] > 0:
+            if work >= FULL and self.waiting[name] > 0:
                 self.full_since.setdefault(name, self.now)
             else:
                 self.full_since.pop(name, None)
+                if self.open_incident() is None and not self.absent(name):
+                    self.usual[name] = self.load_of(name)
             if self.now - self.adopted_at[name] > KNOWN_AFTER:
                 self.measure(name, rng)
         super().do_drive(rng)
@@ -159,12 +165,20 @@ class ScarceWorld(World):
         deployments = {one: self.deployment(one, number or 0) for one in self.runs}
         costs = {**memory.costs, **costs_fix(deployments, nodes, memory.costs, BOUND)}
         since = self.full_since.get(name)
+        falls = self.load_of(name) < FALLS * self.loads.get(name, 0.0)
+        self.loads[name] = self.load_of(name)
         parking = overload.parking_for(
             name,
             deployments,
             usable=[node for node in nodes.values() if node.usable],
             costs=costs,
-            pace=Pace(self.load_of(name), self.waiting[name], since),
+            pace=Pace(
+                self.load_of(name),
+                self.waiting[name],
+                since,
+                usual=self.usual.get(name) if number is None or number in self.by_overload else None,
+                falls=falls,
+            ),
             overloaded=since is not None and self.now - since >= OVERLOADED,
             case=machine.cases.get(name) if machine is not None else None,
             memory=memory,
@@ -181,11 +195,31 @@ class ScarceWorld(World):
                 limits=parking.limits,
             )
             self.feed(event, may_plan=False, new=True)
+            opened = self.open_incident()
+            if number is None and opened is not None:
+                self.by_overload.add(opened)
 
     def settle(self, rounds: int = 600) -> None:
-        """Nothing fails any more, and nodes that are asked for come: the incident must end."""
-        rng = random.Random(0)
+        """Nothing fails any more, and nodes that are asked for come: the incident must end. Where nodes are
+        drained, those that are left may have no room for what is parked; then the drained ones come back."""
         self.surge = 1.0
+        if self._settles(rounds):
+            return
+        number = self.open_incident()
+        if number is None or not self.draining or not all(self._only_parked(name) for name in self.runs):
+            return
+        self.count("drained nodes put back")
+        for node in sorted(self.draining):
+            self.draining.discard(node)
+            self.feed(NodeArrived(at=self.now, node=node), may_plan=False)
+        self._settles(rounds)
+
+    def _only_parked(self, name: str) -> bool:
+        held = self.runs[name].graph.exclusive_partitions(self.parked[name])
+        return self.absent(name) <= held and not self.runs[name].driver.behind - held
+
+    def _settles(self, rounds: int) -> bool:
+        rng = random.Random(0)
         for number in range(rounds):
             self.now += ROUND
             self.do_detect(rng)
@@ -207,7 +241,8 @@ class ScarceWorld(World):
                     self.recover_now(down[0])
                 elif not any(run.driver.behind for run in self.runs.values()):
                     self.counts["rounds to settle"] = number
-                    return
+                    return True
+        return False
 
 
 def scarce_world_of(seed: int) -> ScarceWorld:

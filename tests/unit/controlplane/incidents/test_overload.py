@@ -175,6 +175,32 @@ def test_it_does_not_return_in_a_surge(
     Topology.objects.update(usual_load=usual)
     parking_by_policy()
     assert parked() == (set() if returns else {"O1[0]"})
+    assert ("for 5 minutes queries return only up to 0.80 s" in story(incident)) is not returns
+
+
+@pytest.mark.parametrize(("ago", "changed"), [(30.0, False), (SURGE + 1.0, True)])
+def test_nothing_changes_in_a_surge_that_goes_on(running: Topology, *, ago: float, changed: bool) -> None:
+    """Not even the limits of nodes: what may take more would get what is parked."""
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=ago)
+    measured(0.89)
+    Topology.objects.update(usual_load=0.5)
+    assert bool(parking_by_policy()) is changed
+
+
+@pytest.mark.parametrize(("load", "falls", "returns"), [(0.6, True, 0), (0.6, False, 1), (0.2, True, 2)])
+def test_none_returns_alone_while_there_is_ever_more_time(
+    running: Topology, *, load: float, falls: bool, returns: int
+) -> None:
+    measured(4.0, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    stopped = len(parked())
+    applied(incident, ago=SURGE + 1.0)
+    measured(load)
+    Topology.objects.update(load_falls=falls)
+    parking_by_policy()
+    assert len(parked()) == stopped - returns
 
 
 def test_what_was_usual_says_nothing_where_nodes_were_lost(running: Topology) -> None:

@@ -108,6 +108,16 @@ CYCLE = 20.0
 """Seconds."""
 
 
+def test_a_load_falls_until_it_is_that_of_a_cycle_before() -> None:
+    driver = Driver(cycle=CYCLE, ends=1.0)
+    assert not driver.run(SETTLING + 3 * CYCLE, 0.8).falls
+    seen = [driver.run(1.0, 0.4) for _ in range(50)]
+    first = next(number for number, pace in enumerate(seen) if pace.falls)
+    assert first < CYCLE / 2
+    assert not any(pace.falls for pace in seen[-5:])
+    assert not any(driver.run(1.0, 0.8).falls for _ in range(50))
+
+
 def test_epochs_in_which_windows_end_are_none() -> None:
     """They take five seconds, and what waits meanwhile is worked off before the next ones."""
     driver = Driver(cycle=CYCLE, ends=5.0)
