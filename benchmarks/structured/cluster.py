@@ -37,7 +37,9 @@ SOURCES = (
 )
 MASTER, DRIVER = "master", "driver"
 HEAP_MB = 640
-JVM = " ".join(SMALL_JVM)
+COMPILERS = int(os.environ.get("COMPILERS", "1"))
+"""Java's compilers that executors use: the first alone, or both."""
+JVM = " ".join(option for option in SMALL_JVM if COMPILERS == 1 or "TieredStopAtLevel" not in option)
 TUNING: Mapping[str, str] = {
     # One executor with one task at a time on each node.
     "spark.executor.cores": "1",
