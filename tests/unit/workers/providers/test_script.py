@@ -27,6 +27,10 @@ WANTED = NodeWanted(
 Make = Callable[[str], ScriptNodeProvider]
 
 
+SECRET = "a-key-that-no-script-gets"
+"""Not a word that other tests have in the environment, whose servers may run in the same process."""
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """A provider whose executable is a shell script with this body; its limits are short."""
@@ -37,7 +41,7 @@ def make(tmp_path: Path) -> Make:
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         return ScriptNodeProvider(
             script=path,
-            environment={**os.environ, "RESURGE_HOME": "/srv", "RESURGE_SECRET_KEY": "hush"},
+            environment={**os.environ, "RESURGE_HOME": "/srv", "RESURGE_SECRET_KEY": SECRET},
             limits={"acquire": 1.0, "release": 1.0, "list": 1.0, "fail": 1.0},
         )
 
@@ -56,7 +60,7 @@ def test_acquiring_tells_the_request_and_the_node(make: Make, tmp_path: Path) ->
     }
     seen = (tmp_path / "environment").read_text()
     assert "RESURGE_HOME=/srv\n" in seen
-    assert "hush" not in seen
+    assert SECRET not in seen
 
 
 def test_a_node_that_comes_later(make: Make) -> None:
