@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from domain.capacity import Pace, Saturation
-from domain.capacity.saturation import AWAY, SETTLING, WINDOW
+from domain.capacity.saturation import AWAY, SETTLING, WAITS, WINDOW
 
 MOST = 8
 """Epochs in a job."""
@@ -131,11 +131,20 @@ def test_more_than_usual_that_waits_is_an_overload_before_a_cycle_has_ended() ->
     driver = Driver(cycle=CYCLE, ends=1.0)
     driver.run(SETTLING + 3 * CYCLE, 0.6)
     began = driver.now
-    pace = driver.run(CYCLE / 2, 1.4)
+    pace = driver.run(0.7 * CYCLE, 1.4)
     assert pace.overloaded_since is not None
-    assert began < pace.overloaded_since < began + CYCLE / 2
+    assert began < pace.overloaded_since < began + CYCLE
     assert driver.run(CYCLE, 1.4).overloaded_since == pace.overloaded_since, "it is the same one"
     assert driver.run(60.0, 0.6).overloaded_since is None
+
+
+def test_a_little_too_much_is_an_overload_when_much_of_it_waits() -> None:
+    driver = Driver()
+    driver.run(SETTLING + WINDOW, 0.9)
+    assert driver.run(120.0, 1.02).overloaded_since is None
+    pace = driver.run(240.0, 1.02)
+    assert pace.overloaded_since is not None
+    assert pace.lag >= WAITS
 
 
 def test_an_overload_from_the_start_is_seen_after_a_cycle() -> None:
