@@ -43,6 +43,7 @@ from controlplane.topologies.rows import Rows
 from controlplane.topologies.states import partition_states, query_health, topology_status
 from controlplane.topologies.tentative import tentative_apply
 from domain.capacity import PACE_UNKNOWN, Pace
+from domain.capacity.saturation import FULL
 from domain.messages import DriverState, DriverStatus, EpochReport, ProblemReport
 from domain.values import LARGEST_COUNT
 
@@ -118,7 +119,8 @@ def topology_metrics_apply(
     since = pace.overloaded_since
     topology.overloaded_since = None if since is None else datetime.fromtimestamp(since, tz=UTC)
     _states_apply(topology, rows, report.state, report.absent, health)
-    if topology.status == TopologyStatus.RUNNING and pace.load is not None and since is None:
+    in_peace = topology.status == TopologyStatus.RUNNING and since is None
+    if in_peace and pace.load is not None and pace.load < FULL:
         topology.usual_load = load_usual(topology.usual_load, pace.load, seconds)
     rows.save()
     now, last = timezone.now(), topology.metrics_at

@@ -317,6 +317,7 @@ def test_the_usual_load_is_that_of_times_in_which_all_is_well(running: Topology)
     assert later is not None
     assert 0.5 < later < 0.6, "the mean of a minute"
     assert loaded(2.0, 8, overloaded=True) == later
+    assert loaded(1.0, 8) == later, "little waits yet, but there is no time left"
     assert loaded(2.0, 9, "degraded") == later
 
 
