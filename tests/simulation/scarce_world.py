@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from domain.capacity import Pace
-from domain.capacity.saturation import FALLS, FULL, WAITS
+from domain.capacity.saturation import FALLS, FULL
 from domain.execution.catching_up import LEAST, NEVER
 from domain.execution.epoch_machine import MINUTE, MOST_WAITS, STUCK
 from domain.execution.job_sizes import KEPT, LOOK_EVERY
@@ -97,7 +97,8 @@ class ScarceWorld(World):
         for name in self.runs:
             work = self.work(name)
             self.waiting[name] = max(0.0, self.waiting[name] + (work - 1.0) * seconds)
-            if work >= FULL and self.waiting[name] >= WAITS:
+            # The product parks when more waits (`WAITS`): what follows from parking is tried more often here.
+            if work >= FULL and self.waiting[name] > 0:
                 self.full_since.setdefault(name, self.now)
             else:
                 self.full_since.pop(name, None)
