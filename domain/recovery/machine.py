@@ -273,12 +273,15 @@ class IncidentMachine:
             return []
         case = self.cases.get(event.topology)
         failed = case.failed if case is not None else frozenset[str]()
-        held = deployment.topology.exclusive_partitions(event.queries)
-        if event.queries and held.isdisjoint(failed | deployment.assignment.keys()):
-            return self._tell("stimulus", wording.nothing_to_park(event.topology, event.queries))
-        stopped, back = event.queries - before, before - event.queries
+        queries = event.queries
+        held = deployment.topology.exclusive_partitions(queries)
+        if queries and held.isdisjoint(failed | deployment.assignment.keys()):
+            if queries - before:
+                return self._tell("stimulus", wording.nothing_to_park(event.topology, queries))
+            queries = frozenset()  # others need all that runs for these, so they return with them
+        stopped, back = queries - before, before - queries
         text = wording.park_asked(event.topology, event.actor, event.reason, stopped, back)
-        return self._park(event.topology, event.queries, text, actor=event.actor, limits=event.limits)
+        return self._park(event.topology, queries, text, actor=event.actor, limits=event.limits)
 
     def _park(
         self, name: str, queries: frozenset[str], text: str, *, actor: str = "", limits: Mapping[str, float]

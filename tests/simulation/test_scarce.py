@@ -21,7 +21,7 @@ def test_incidents_end_and_nothing_stays_parked() -> None:
         assert counts[what] > 0, counts
 
 
-@pytest.mark.parametrize("seed", [1298, 1727, 2256, 2703, 3156, 3273, 3614, 11357, 22635])
+@pytest.mark.parametrize("seed", [1298, 1727, 2256, 2703, 3156, 3273, 3614, 11357, 22635, 40037])
 def test_schedules_that_once_failed(seed: int) -> None:
     """1298: parked partitions that still ran were planned again as if they ran for nothing. 1727: a node with
     too much changed a partition for a smaller one, which a rule of the simulation refused. 2256: limits
@@ -30,5 +30,5 @@ def test_schedules_that_once_failed(seed: int) -> None:
     returned to the busiest node or not at all. 3614: a partition that no query needs had its node to itself
     and too much to do there, and was never moved. 11357: the only query that went on had too little room, and
     nothing moved while others were parked. 22635: the nodes that were not drained had no room for what was
-    parked."""
+    parked. 40037: a query could not return, since what stayed parked with it was needed by others."""
     run_scarce(seed)
