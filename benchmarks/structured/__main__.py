@@ -78,7 +78,7 @@ def variant_run(session: Session, label: str, queries: Sequence[str]) -> dict[st
                 seconds = time.time() - began
                 used = sum(usage.seconds(node) for node in leaders) - used
             after = [periods.throttled for node in leaders if (periods := cluster.periods(node))]
-            cluster.expect(lambda: True, "driver", timeout=1.0)
+            cluster.check()
             seen = list(batches(cluster.progress))
     return {
         "variant": label,
@@ -185,6 +185,7 @@ def report_of(found: Sequence[Mapping[str, Any]], wanted: int) -> Report:
     report.criteria += [
         at_least("variants measured", len(found), wanted),
         at_least("nodes with the quota in force, least", min(map(_with_quota, found), default=0), NODES),
+        at_least("periods stopped by the quota, least", min((o["throttled"] for o in found), default=0), 1),
         at_least("tweets processed, least", min((_total(one, "rows") for one in found), default=0), 1),
         at_least(
             "rows of windows that ended, least",

@@ -138,12 +138,16 @@ class StructuredCluster:
     def periods(self, name: str) -> QuotaPeriods | None:
         return quota_periods(str(self.leaders()[name]))
 
+    def check(self) -> None:
+        """Raises `StructuredError` where the driver has ended."""
+        if (code := self._processes.exit_code(DRIVER)) is not None:
+            raise StructuredError(f"the driver ended with {code}: {self._last_words()}")
+
     def expect(self, predicate: Callable[[], object], what: str, *, timeout: float) -> None:
         """Wait until it is true. Raises `StructuredError`, also where the driver has ended."""
         deadline = time.monotonic() + timeout
         while not predicate():
-            if (code := self._processes.exit_code(DRIVER)) is not None:
-                raise StructuredError(f"the driver ended with {code}: {self._last_words()}")
+            self.check()
             if time.monotonic() > deadline:
                 raise StructuredError(f"no {what} within {timeout:.0f} s: {self._last_words()}")
             time.sleep(0.25)

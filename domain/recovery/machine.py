@@ -278,7 +278,8 @@ class IncidentMachine:
         if queries and held.isdisjoint(failed | deployment.assignment.keys()):
             if queries - before:
                 return self._tell("stimulus", wording.nothing_to_park(event.topology, queries))
-            queries = frozenset()  # others need all that runs for these, so they return with them
+            # Others need all that runs for these, so what the policy has parked of them returns as well.
+            queries -= self.memory.parked_by_policy.get(event.topology, frozenset())
         stopped, back = queries - before, before - queries
         text = wording.park_asked(event.topology, event.actor, event.reason, stopped, back)
         return self._park(event.topology, queries, text, actor=event.actor, limits=event.limits)

@@ -7,7 +7,6 @@ recovery the same is done by `domain.recovery.relief`; what it has parked return
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -99,9 +98,10 @@ def parking_for(
     if not mine:
         reason = f"each second of input takes {pace.load:.2f} s of work now, so its nodes may take more again"
         return Parking(parked, reason) if pace.load <= RETURN_TO else None
-    surge = pace.usual is not None and case is not None and _since_applied(case, now) <= SURGE
-    return_to = max(PARK_TO, pace.usual) if surge and pace.usual is not None else RETURN_TO
-    if surge and pace.load > return_to:
+    recent = case is not None and case.applied_at is not None and now - case.applied_at <= SURGE
+    usual = pace.usual if recent else None
+    return_to = RETURN_TO if usual is None else max(PARK_TO, usual)
+    if usual is not None and pace.load > return_to:
         return None
     back = queries_to_return(
         deployment.topology,
@@ -126,13 +126,9 @@ def parking_for(
     if limited and not limits.keys() < memory.limits[name].keys():
         return None
     reason = f"each second of input takes {pace.load:.2f} s of work, too much for more where most is done"
-    if surge:
+    if usual is not None:
         reason += f"; for {SURGE / 60:.0f} minutes queries return only up to {return_to:.2f} s"
     return Parking(parked, reason, limits)
-
-
-def _since_applied(case: TopologyCase, now: float) -> float:
-    return math.inf if case.applied_at is None else now - case.applied_at
 
 
 def moves_instead(

@@ -307,8 +307,9 @@ def test_the_usual_load_is_that_of_times_in_which_all_is_well(running: Topology)
         load: float | None, epoch: int, state: Any = "running", *, overloaded: bool = False
     ) -> float | None:
         report = structs.replace(epoch_report(running, epoch=epoch), state=state)
-        pace = Pace(load, 0.0, 1.0 if overloaded else None)
+        pace = Pace(load, 0.0, 1.0 if overloaded else None, falls=overloaded)
         topology_metrics_apply(report=report, health=healthy(running), pace=pace)
+        assert Topology.objects.get().load_falls is overloaded
         return Topology.objects.get().usual_load
 
     assert loaded(None, 5) is None

@@ -128,13 +128,14 @@ def test_epochs_in_which_windows_end_are_none() -> None:
 
 
 def test_more_than_usual_that_waits_is_an_overload_before_a_cycle_has_ended() -> None:
-    driver = Driver(cycle=CYCLE, ends=1.0)
-    driver.run(SETTLING + 3 * CYCLE, 0.6)
+    cycle = 2 * CYCLE  # at this load it takes a quarter of it until enough waits
+    driver = Driver(0.5, cycle=cycle, ends=1.0)
+    driver.run(SETTLING + 3 * cycle, 0.6)
     began = driver.now
-    pace = driver.run(0.7 * CYCLE, 1.4)
+    pace = driver.run(cycle / 2, 1.4)
     assert pace.overloaded_since is not None
-    assert began < pace.overloaded_since < began + CYCLE
-    assert driver.run(CYCLE, 1.4).overloaded_since == pace.overloaded_since, "it is the same one"
+    assert began < pace.overloaded_since < began + cycle / 2
+    assert driver.run(cycle, 1.4).overloaded_since == pace.overloaded_since, "it is the same one"
     assert driver.run(60.0, 0.6).overloaded_since is None
 
 
