@@ -28,6 +28,7 @@ from spark_jobs.driver.warming import Warming
 from spark_jobs.driver.watch import JobWatch
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.level_context import Message
+from spark_jobs.executor.stages import same_slot, token
 from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.executor.warm_up import STAGES, WarmUp
 from spark_jobs.executor_resource import application_conf
@@ -74,11 +75,6 @@ SETTINGS = {
     "spark.ui.retainedTasks": "100",
     "spark.scheduler.listenerbus.eventqueue.capacity": "2000",
 }
-
-
-def same_slot(slot: int) -> int:
-    """The one partition function of every exchange; it must be this same object throughout."""
-    return slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +230,7 @@ class Cluster:
             self._tokens = None
 
     def _cached_tokens(self, addresses: list[str]) -> RDD[Any]:
-        return self._preferring(addresses).map(_token).partitionBy(len(addresses), same_slot).persist()
+        return self._preferring(addresses).map(token).partitionBy(len(addresses), same_slot).persist()
 
     def _preferring(self, addresses: list[str]) -> RDD[Any]:
         jvm: Any = self.context._jvm
@@ -371,7 +367,3 @@ def _reports(last: RDD[Any]) -> list[TaskReport]:
 
 def _unpersist(tokens: RDD[Any]) -> None:
     tokens.unpersist()
-
-
-def _token(slot: int) -> tuple[int, None]:
-    return slot, None

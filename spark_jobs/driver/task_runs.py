@@ -8,13 +8,14 @@ its runs ends, and has added it before the job ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from pyspark import Accumulator, SparkContext
 
 from domain.execution.job import TaskReport
+from spark_jobs.executor.stages import CountedStage
 
 
 class TaskRuns:
@@ -26,7 +27,7 @@ class TaskRuns:
 
     def counting(self, stages: Sequence[Any]) -> list[Any]:
         """The stages of a job, whose tasks count when they end."""
-        return [_Counted(stage, self._runs) for stage in stages]
+        return [CountedStage(stage, self._runs) for stage in stages]
 
     def begin(self, tasks: int) -> Callable[[list[TaskReport]], list[TaskReport]]:
         """Call it before a job of so many tasks in counting stages. What it returns takes the reports of the
@@ -39,15 +40,3 @@ class TaskRuns:
             return [msgspec.structs.replace(report, repeated=True) for report in reports]
 
         return told
-
-
-class _Counted:
-    """A stage whose tasks count when they end."""
-
-    def __init__(self, stage: Any, runs: Accumulator[int]) -> None:
-        self.stage = stage
-        self.runs = runs
-
-    def __call__(self, position: int, records: Iterable[Any]) -> Iterator[Any]:
-        yield from self.stage(position, records)
-        self.runs.add(1)

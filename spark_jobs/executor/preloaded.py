@@ -3,6 +3,9 @@
 It stands in for Spark's own (`spark.python.daemon.module`), which loads nothing, so that every new worker
 imports for itself: about a second of CPU here. Spark ends the workers of a job that is cancelled, and that
 second would come back on every healthy node at once whenever a node is lost in the middle of a job.
+
+pyarrow loads pandas and parts of itself when they are first needed: pandas to make an array of anything but
+a numpy array, since that may be one of pandas', the others to group and to read. They are named here.
 """
 
 from __future__ import annotations
@@ -13,14 +16,22 @@ import os
 # Its threads would not be there after a fork. To be said before numpy is imported.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+import pandas  # noqa: F401
+import pyarrow.acero
+import pyarrow.dataset
+import pyarrow.pandas_compat  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import spark_jobs.executor.task  # noqa: F401
+import spark_jobs.executor.handover
+import spark_jobs.executor.stages
+import spark_jobs.executor.task
+import spark_jobs.executor.warm_up  # noqa: F401
+from spark_jobs.executor.loaded import set_apart
 
 if __name__ == "__main__":
     # What is loaded stays, and workers share it: they need not look through it after every task.
-    gc.freeze()
+    set_apart()
     try:
         manager()
     finally:

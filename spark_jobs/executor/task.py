@@ -25,6 +25,7 @@ from domain.execution.job import (
 )
 from domain.execution.lanes import Serving
 from spark_jobs.executor.level_context import LevelContext, Message
+from spark_jobs.executor.loaded import set_apart
 from spark_jobs.executor.partition_run import PartitionRun, described
 from spark_jobs.executor.returning import Returning
 from spark_jobs.executor.spare_time import in_spare_time
@@ -194,3 +195,4 @@ class LevelTask:
         spare = decode_job(self.job).spare
         for target, message in in_spare_time(level.run) if spare else level.run():
             yield positions[target], message
+        set_apart()

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import spark_jobs.executor.task  # noqa: F401 - what every task needs
 from spark_jobs.executor.exchange import decode_table, encode_table, key_buckets
 from spark_jobs.executor.level_context import Message
+from spark_jobs.executor.loaded import set_apart
 
 STAGES = 2
 ROWS = pa.table({"key": [f"key {number}" for number in range(64)], "value": list(range(64))})
@@ -35,3 +36,4 @@ class WarmUp:
         counted = table.filter(pa.array(buckets >= 0)).group_by("key").aggregate([("value", "sum")])
         assert pc.sum(counted.column("value_sum")).as_py() == sum(range(64))  # noqa: S101 - it has to be read
         yield slot, (self.stage, [], "", 0, encode_table(table))
+        set_apart()

@@ -1,0 +1,64 @@
+"""What modules consist of is set apart from garbage collection, once."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Iterator
+
+import pytest
+
+from spark_jobs.executor.loaded import set_apart
+
+NAME = "loaded_by_a_test"
+
+
+class Held:
+    """Weakly reachable only through itself, once it is dropped."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    set_apart()
+    yield
+    sys.modules.pop(NAME, None)
+    gc.unfreeze()
+
+
+def collected() -> int:
+    """How many objects the next collection looks through."""
+    return len(gc.get_objects())
+
+
+def load() -> None:
+    module = types.ModuleType(NAME)
+    module.__dict__["held"] = [[n] for n in range(1_000)]
+    sys.modules[NAME] = module
+
+
+def test_what_a_module_holds_is_looked_through_no_more() -> None:
+    load()
+    before = collected()
+    set_apart()
+    assert before > 1_000
+    assert collected() < before - 1_000
+
+
+def test_nothing_is_set_apart_unless_a_module_was_loaded() -> None:
+    held = [[n] for n in range(1_000)]
+    before = gc.get_freeze_count()
+    set_apart()
+    assert gc.get_freeze_count() == before
+    assert len(held) == 1_000
+
+
+def test_garbage_is_collected_before() -> None:
+    Held()
+    load()
+    set_apart()
+    gc.unfreeze()
+    assert not [one for one in gc.get_objects() if isinstance(one, Held)]
