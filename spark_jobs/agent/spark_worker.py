@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from host.class_archive import quoted
 from host.java import class_archive_options, spark_daemon_command, spark_variables
 from host.process_secrets import environment_for
 from host.spark_properties import daemon_properties_write
@@ -128,7 +129,7 @@ class SparkWorkers:
             "org.apache.spark.deploy.worker.Worker",
             heap_mb=128,
             options=(
-                f"-Dlog4j2.configurationFile={self._home / 'run' / 'log4j2.properties'}",
+                self._logging(),
                 f"-Dspark.worker.resource.{resource}.amount=1",
                 f"-Dspark.worker.resourcesFile={resources}",
                 "-Dspark.worker.ui.retainedExecutors=10",
@@ -152,6 +153,9 @@ class SparkWorkers:
         log.info("spark worker started", topology=topology, pid=process.pid, resource=resource)
         return _Worker(process, time.monotonic())
 
+    def _logging(self) -> str:
+        return f"-Dlog4j2.configurationFile={self._home / 'run' / 'log4j2.properties'}"
+
     def _environment(self) -> Mapping[str, str]:
         """What the worker, its executors and their Python workers inherit."""
         return {
@@ -159,8 +163,11 @@ class SparkWorkers:
             **spark_variables(self._address),
             # Shuffle files and spills belong to the node and die with it.
             "SPARK_LOCAL_DIRS": str(self._node_home / "spark"),
-            # Read by every `java`: executors take this node's archive, wherever their driver runs.
-            "JDK_JAVA_OPTIONS": f"{os.environ.get('JDK_JAVA_OPTIONS', '')} {class_archive_options()}".strip(),
+            # Read by every `java`: executors take this node's archive, wherever their driver runs, and log
+            # warnings. Without, they log six lines per task.
+            "JDK_JAVA_OPTIONS": " ".join(
+                (os.environ.get("JDK_JAVA_OPTIONS", ""), class_archive_options(), quoted((self._logging(),)))
+            ).strip(),
             "NODE_ID": self._node,
             "NODE_HOME": str(self._node_home),
         }
