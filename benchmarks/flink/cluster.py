@@ -3,9 +3,8 @@ TaskManager that leads a session of its own."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +13,7 @@ import httpx
 
 from benchmarks.flink.configuration import ADDRESS, HEAP_MB, LOGGING, Ports, configuration, yaml_text
 from benchmarks.flink.installation import MAIN, FlinkError, Installation
+from benchmarks.other_engines import kept_environment, wait_for
 from harness.stack import free_port
 from host.cgroups import QuotaPeriods, quota_percent, quota_periods
 from host.detached import DetachedProcesses
@@ -160,11 +160,7 @@ class FlinkCluster:
 
     def expect(self, predicate: Callable[[], object], what: str, *, timeout: float) -> None:
         """Wait until it is true. Raises `FlinkError` with the end of the JobManager's log."""
-        deadline = time.monotonic() + timeout
-        while not predicate():
-            if time.monotonic() > deadline:
-                raise FlinkError(f"no {what} within {timeout:.0f} s: {self._last_words()}")
-            time.sleep(0.25)
+        wait_for(predicate, what, timeout=timeout, log=self._log(MANAGER), error=FlinkError)
 
     def _start(self, name: str, main: str, options: list[str], arguments: list[str]) -> int:
         logging = f"-Dlog4j.configurationFile={self.home / 'conf' / 'log4j.properties'}"
@@ -172,7 +168,7 @@ class FlinkCluster:
             main, [*JVM, *options, logging], ["--configDir", str(self.home / "conf"), *arguments]
         )
         record = self._processes.start(
-            name, command, environment=_environment(), directory=self.home, output=self._log(name)
+            name, command, environment=kept_environment(), directory=self.home, output=self._log(name)
         )
         return record.pid
 
@@ -184,19 +180,6 @@ class FlinkCluster:
 
     def _log(self, name: str) -> Path:
         return self.home / "log" / f"{name}.log"
-
-    def _last_words(self) -> str:
-        try:
-            lines = self._log(MANAGER).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return "no log"
-        bad = [line for line in lines if " ERROR " in line or "Exception" in line] or lines
-        return " | ".join(bad[-3:])
-
-
-def _environment() -> Mapping[str, str]:
-    kept = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
-    return {name: os.environ[name] for name in kept if name in os.environ}
 
 
 def _checked(answer: httpx.Response) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
@@ -13,6 +12,7 @@ from typing import Self
 import msgspec
 
 from benchmarks.flink.installation import compiler_find
+from benchmarks.other_engines import kept_environment, last_words, wait_for
 from benchmarks.structured.job import Job
 from harness.stack import free_port
 from host.cgroups import QuotaPeriods, quota_percent, quota_periods
@@ -141,23 +141,19 @@ class StructuredCluster:
     def check(self) -> None:
         """Raises `StructuredError` where the driver has ended."""
         if (code := self._processes.exit_code(DRIVER)) is not None:
-            raise StructuredError(f"the driver ended with {code}: {self._last_words()}")
+            raise StructuredError(f"the driver ended with {code}: {last_words(self._log(DRIVER))}")
 
     def expect(self, predicate: Callable[[], object], what: str, *, timeout: float) -> None:
         """Wait until it is true. Raises `StructuredError`, also where the driver has ended."""
-        deadline = time.monotonic() + timeout
-        while not predicate():
-            self.check()
-            if time.monotonic() > deadline:
-                raise StructuredError(f"no {what} within {timeout:.0f} s: {self._last_words()}")
-            time.sleep(0.25)
+        wait_for(
+            predicate, what, timeout=timeout, log=self._log(DRIVER), error=StructuredError, check=self.check
+        )
 
     def _start(
         self, name: str, command: tuple[str, ...], *arguments: str, variables: Mapping[str, str] | None = None
     ) -> int:
-        kept = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
         environment = {
-            **{one: os.environ[one] for one in kept if one in os.environ},
+            **kept_environment(),
             **spark_variables(ADDRESS),
             "SPARK_LOCAL_DIRS": str(self.home / "local"),
             **(variables or {}),
@@ -169,14 +165,6 @@ class StructuredCluster:
 
     def _log(self, name: str) -> Path:
         return self.home / "log" / f"{name}.log"
-
-    def _last_words(self) -> str:
-        try:
-            lines = self._log(DRIVER).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return "no log"
-        bad = [line for line in lines if " ERROR " in line or "Exception" in line] or lines
-        return " | ".join(bad[-3:])
 
 
 def _compile(classes: Path) -> None:
