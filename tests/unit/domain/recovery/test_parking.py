@@ -111,6 +111,17 @@ def test_a_query_whose_partitions_all_work_for_others_cannot_be_parked() -> None
     assert not subject.cases
 
 
+def test_of_what_holds_nothing_the_policy_returns_its_own_only() -> None:
+    """A[1] and A[2] work for the queries that return. One of the two was parked by an operator."""
+    subject = parked("A[1]", "B[1]", "All[0]")
+    park(subject, "A[1]", "B[1]", "All[0]", "A[2]", "B[2]", actor="", at=30.0)
+    applied(subject)
+    assert subject.memory.parked_by_policy["t0"] == {"A[2]", "B[2]"}
+    said = park(subject, "A[1]", "A[2]", actor="", at=40.0)
+    assert only(said, MarkParked) == [MarkParked(topology="t0", queries=frozenset({"A[1]"}))]
+    assert not subject.memory.parked_by_policy.get("t0")
+
+
 def test_a_drained_node_is_emptied_all_the_same() -> None:
     subject = parked("B[1]")
     subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
