@@ -69,7 +69,7 @@ CLOSE = 2.5
 """The search for the rate ends where the load of the nodes is within so many points of `BUSY`."""
 TRIES = 4
 """Rates that are tried, at most."""
-FIRST_TRY = 75_000
+FIRST_TRY = 140_000
 LOOK = 40.0
 """Seconds over which the nodes are looked at; windows end every 20."""
 # Executors with a fifth of a core get up to speed for that long, and costs with them.
@@ -96,14 +96,19 @@ def rate_find(session: Session) -> tuple[int, list[tuple[int, float]]]:
     rate = FIRST_TRY
     while len(tried) < TRIES:
         with deployed(rate, {"rebalancing": "manual", "overload": "manual"}) as stack:
-            leaders = {name: stack.node_process(name).pid for name in stack.nodes("alive")}
-            with counting(stack.home, leaders) as usage:
-                tried.append((rate, round(load_of(stack, usage, LOOK, capacity=CAPACITY), 1)))
+            tried.append((rate, busy_percent(stack)))
         session.note(f"{rate} tuples/s: nodes take {tried[-1][1]:.1f} % of their quotas")
         if abs(tried[-1][1] - BUSY) <= CLOSE:
             break
         rate = corrected(tried, BUSY)
     return min(tried, key=lambda one: abs(one[1] - BUSY))[0], tried
+
+
+def busy_percent(stack: BenchmarkStack) -> float:
+    """Percent of their quotas that the nodes take, as control groups count it for a while."""
+    leaders = {name: stack.node_process(name).pid for name in stack.nodes("alive")}
+    with counting(stack.home, leaders) as usage:
+        return round(load_of(stack, usage, LOOK, capacity=CAPACITY), 1)
 
 
 @contextmanager
@@ -131,7 +136,7 @@ def recover(session: Session, label: str, policy: Mapping[str, str], rate: int) 
     spec = pipeline_spec(rate=rate, epoch_interval=EPOCH, priorities=priority_of)
     topology = load_topology(spec, catalogue)
     with deployed(rate, policy) as stack:
-        before = [row["cpu_percent"] / row["capacity"] for row in stack.nodes("alive").values()]
+        busy = busy_percent(stack) / 100
         sequence, rows, queries = stack.last_sequence(), stack.partitions(), stack.queries()
         victims = sorted(stack.nodes("alive"))[:KILLED]
         failed = topology.failed_queries(p for p in topology.partitions if rows[p]["node"] in victims)
@@ -153,7 +158,7 @@ def recover(session: Session, label: str, policy: Mapping[str, str], rate: int) 
         return Outcome(
             killed=[name for name in victims if not stack.node_runs(name)],
             arrived=[moment for moment, _ in course.arrivals],
-            busy=sum(before) / len(before),
+            busy=busy,
             throttled=throttled,
             course=course,
             verdict=stack.verify(),
