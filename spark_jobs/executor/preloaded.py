@@ -11,23 +11,29 @@ a numpy array, since that may be one of pandas', the others to group and to read
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 
 # Its threads would not be there after a fork. To be said before numpy is imported.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import pandas  # noqa: F401
-import pyarrow.acero
-import pyarrow.dataset
-import pyarrow.pandas_compat  # noqa: F401
-import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import spark_jobs.executor.handover
-import spark_jobs.executor.stages
-import spark_jobs.executor.task
-import spark_jobs.executor.warm_up  # noqa: F401
 from spark_jobs.executor.loaded import set_apart
+
+LOADED = (
+    "pandas",
+    "pyarrow.acero",
+    "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "pyspark.worker",
+    "spark_jobs.executor.handover",
+    "spark_jobs.executor.stages",
+    "spark_jobs.executor.task",
+    "spark_jobs.executor.warm_up",
+)
+for _name in LOADED:
+    importlib.import_module(_name)
 
 if __name__ == "__main__":
     # What is loaded stays, and workers share it: they need not look through it after every task.
