@@ -69,7 +69,7 @@ CLOSE = 2.5
 """The search for the rate ends where the load of the nodes is within so many points of `BUSY`."""
 TRIES = 4
 """Rates that are tried, at most."""
-FIRST_TRY = 140_000
+FIRST_TRY = 75_000
 LOOK = 40.0
 """Seconds over which the nodes are looked at; windows end every 20."""
 # Executors with a fifth of a core get up to speed for that long, and costs with them.
