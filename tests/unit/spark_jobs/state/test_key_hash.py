@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.environment import ROOT
 from spark_jobs.state.key_hash import hash_strings
 
 KNOWN = [
@@ -49,9 +45,3 @@ def test_hashes_of_known_strings() -> None:
     """If this fails, every deployed topology would look for its keys in other partitions."""
     known = ["", "a", "hashtag", "12345678", "123456789", "größer", "x" * 255, "x" * 256]
     assert hash_strings(pa.array(known)).tolist() == KNOWN
-
-
-def test_an_executor_loads_no_pandas() -> None:
-    code = "import sys, spark_jobs.executor.preloaded; print('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
