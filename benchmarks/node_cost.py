@@ -11,14 +11,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from benchmarks.memory import processes
 from benchmarks.runner import Report, Session, at_least, at_most, run
 from benchmarks.stack import (
     TOPOLOGY,
@@ -28,6 +26,7 @@ from benchmarks.stack import (
     running_stack,
     stopping_in_order,
 )
+from host.processes import PROC, TICKS_PER_SECOND, session_members
 
 NODES = 5
 CAPACITY = int(os.environ.get("CAPACITY", "20"))
@@ -41,19 +40,18 @@ KINDS = {
     "org.apache.spark.deploy.worker.Worker": "Spark workers",
 }
 """What stands in the command line of a process of a node -> its kind."""
-TICK = os.sysconf("SC_CLK_TCK")
 
 
-def seconds_taken(home: Path) -> dict[tuple[str, str], float]:
-    """(kind, process) of nodes -> CPU seconds so far."""
+def seconds_taken(leaders: Iterable[int]) -> dict[tuple[str, str], float]:
+    """(kind, process) of nodes -> CPU seconds so far. leaders: the first process of each node's session. The
+    driver has another session; its JVM is told the module of the Python workers, too."""
     found = {}
-    for directory, _ in processes(str(home)):
+    for process in (member for leader in leaders for member in session_members(leader)):
         with suppress(OSError):  # it ended meanwhile
-            command = (directory / "cmdline").read_bytes().decode(errors="replace")
-            fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            command = (PROC / str(process.pid) / "cmdline").read_bytes().decode(errors="replace")
             kind = next((kind for part, kind in KINDS.items() if part in command), "")
             if kind:
-                found[kind, directory.name] = (int(fields[11]) + int(fields[12])) / TICK
+                found[kind, str(process.pid)] = process.cpu_ticks / TICKS_PER_SECOND
     return found
 
 
@@ -68,10 +66,11 @@ def cores_by_kind(
 
 def look(stack: BenchmarkStack, rate: int, seconds: float) -> dict[str, Any]:
     """Of all nodes together: cores by kind of process, and epochs that were committed meanwhile."""
+    leaders = [stack.node_process(name).pid for name in stack.nodes("alive")]
     began, epoch = time.monotonic(), stack.topology(TOPOLOGY)["committed_epoch"]
-    before = seconds_taken(stack.home)
+    before = seconds_taken(leaders)
     time.sleep(seconds)
-    after, took = seconds_taken(stack.home), time.monotonic() - began
+    after, took = seconds_taken(leaders), time.monotonic() - began
     kinds = cores_by_kind(before, after, took)
     return {
         "rate": rate,

@@ -4,8 +4,8 @@ It stands in for Spark's own (`spark.python.daemon.module`), which loads nothing
 imports for itself: about a second of CPU here. Spark ends the workers of a job that is cancelled, and that
 second would come back on every healthy node at once whenever a node is lost in the middle of a job.
 
-pyarrow loads pandas and parts of itself when they are first needed: pandas to make an array of anything but
-a numpy array, since that may be one of pandas', the others to group and to read. They are named here.
+pyarrow loads pandas and parts of itself when they are first needed: pandas with the first array that is made
+of something, since that may be one of pandas'; the others to group and to read. They are named here.
 """
 
 from __future__ import annotations
