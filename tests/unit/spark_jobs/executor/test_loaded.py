@@ -52,10 +52,8 @@ def test_what_a_module_holds_is_looked_through_no_more() -> None:
 
 def test_nothing_is_set_apart_unless_a_module_was_loaded() -> None:
     held = [[n] for n in range(1_000)]
-    before = gc.get_freeze_count()
     set_apart()
-    assert gc.get_freeze_count() == before
-    assert len(held) == 1_000
+    assert any(each is held for each in gc.get_objects())
 
 
 def test_garbage_is_collected_before() -> None:
