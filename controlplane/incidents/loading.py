@@ -78,6 +78,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
             method=plan.method if plan else "",
             restore=frozenset(plan.restore if plan else ()),
             applied_at=plan.applied_at.timestamp() if plan and plan.applied_at else None,
+            caught_up_at=plan.caught_up_at.timestamp() if plan and plan.caught_up_at else None,
         )
         deployment = deployments.get(topology.name)
         cases[topology.name] = case_rebuild(
@@ -102,7 +103,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
         opened_at=incident.opened_at.timestamp(),
         may_plan=may_plan,
         delay=UniformDelay(delay.low, delay.high),
-        queries_awaited=len(queries_awaited(incident)),
+        queries_awaited=queries_awaited(incident),
         story=((entry.at.timestamp(), entry.kind, entry.text) for entry in entries),
     )
 

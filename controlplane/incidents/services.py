@@ -132,7 +132,7 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
     # After the instructions: what has just failed is not available, whatever its row said before.
     application.applied.changed |= _note_returned_queries(incident, application) or opened
     if incident.state not in INCIDENT_ENDED:
-        awaited = QueriesAwaited(at=timezone.now().timestamp(), number=len(queries_awaited(incident)))
+        awaited = QueriesAwaited(at=timezone.now().timestamp(), queries=frozenset(queries_awaited(incident)))
         application.carry_out(machine.handle_stimulus(awaited))
     proposals_follow(incident, machine)
     if may_plan or incident.state in INCIDENT_ENDED:

@@ -194,10 +194,10 @@ class AcceptAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriesAwaited:
-    """So many of the queries that failed are not available."""
+    """These of the queries that failed are not available. queries: `topology/query`."""
 
     at: float
-    number: int
+    queries: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

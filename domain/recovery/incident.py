@@ -153,6 +153,8 @@ class TopologyCase:
     moves: dict[str, str] = field(default_factory=dict)
     # When the driver applied its last plan, in Unix seconds.
     applied_at: float | None = None
+    # When all that this plan put back or moved worked live, in Unix seconds.
+    caught_up_at: float | None = None
     # What the driver has just reported absent, and behind; empty where it has not reported in this step.
     absent: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()

@@ -99,7 +99,7 @@ class IncidentMachine:
         blocking: Method | None = None,
         incremental: Method | None = None,
         story: Iterable[tuple[float, str, str]] = (),
-        queries_awaited: int = 0,
+        queries_awaited: Collection[str] = (),
     ) -> None:
         self.number = number
         # Every deployed topology, by name, whether the incident concerns it or not.
@@ -118,7 +118,7 @@ class IncidentMachine:
         # Whether everything observed has been fed, the newest checkpoints above all: plans need these.
         self.may_plan = may_plan
         # How many of the queries that failed are not available yet.
-        self.queries_awaited = queries_awaited
+        self.queries_awaited = frozenset(queries_awaited)
         # How long the provider takes, for planners that look ahead.
         self.delay = delay
         self.blocking = blocking or Blocking()
@@ -444,6 +444,7 @@ class IncidentMachine:
         wave = self._of_wave(case)
         if event.state not in LIVE_STATES or not wave or wave & (event.absent | event.behind):
             return []
+        case.caught_up_at = self.now
         text = wording.wave_caught_up(case.name, case.wave, wave, len(case.failed))
         return [
             MarkPlan(topology=case.name, generation=case.generation, state="caught_up"),
@@ -575,13 +576,13 @@ class IncidentMachine:
     def _on_accept(self, event: events.AcceptAsked) -> Instructions:
         if self.state is not State.CATCHING_UP:
             return []
-        fact = facts.Accepted(event.actor, event.reason, self.queries_awaited)
-        text = wording.accepted(event.actor, event.reason, self.queries_awaited)
-        self.queries_awaited = 0
+        fact = facts.Accepted(event.actor, event.reason, len(self.queries_awaited))
+        text = wording.accepted(event.actor, event.reason, len(self.queries_awaited))
+        self.queries_awaited = frozenset()
         return self._tell("outcome", text, fact)
 
     def _on_awaited(self, event: events.QueriesAwaited) -> Instructions:
-        self.queries_awaited = event.number
+        self.queries_awaited = event.queries
         return []
 
     def _on_look(self, event: events.Looked) -> Instructions:
@@ -782,7 +783,7 @@ class IncidentMachine:
             caught_up=self.memory.caught_up,
             requests=self.requests.values(),
             losses=self.memory.losses,
-            queries_awaited=self.queries_awaited,
+            queries_awaited=len(self.queries_awaited),
         )
         return [*instructions, *self._enter(state)]
 
@@ -878,17 +879,22 @@ class IncidentMachine:
             now=self.now,
             parked=self.memory.parked_by_policy.get(case.name, frozenset()),
             parked_before=self.memory.overloads[case.name] > 0,
+            awaited=any(one.rpartition("/")[0] == case.name for one in self.queries_awaited),
         )
         if relief is None:
             return []
         if relief.moves:
-            what = moves_words(case.name, self.deployments[case.name].assignment, relief.moves)
-            if relief.light:
-                why, text = "partitions with little state are to move", wording.light_moves(case.name, what)
-            else:
-                why = "it has not caught up in time"
-                text = wording.slow_to_return(case.name, relief.waited, what)
-            return self._rebalance(case.name, dict(relief.moves), text, why, light=relief.light)
+            name = case.name
+            what = moves_words(name, self.deployments[name].assignment, relief.moves)
+            match relief.of:
+                case "light":
+                    why, text = "partitions with little state are to move", wording.light_moves(name, what)
+                case "late":
+                    why, text = "its queries are late", wording.late(name, relief.waited, what)
+                case "behind":
+                    why = "it has not caught up in time"
+                    text = wording.slow_to_return(name, relief.waited, what)
+            return self._rebalance(name, dict(relief.moves), text, why, light=relief.of == "light")
         text = wording.too_much(case.name, relief.waited, case.load, relief.parks)
         instructions = self._raise_costs(case.name)
         parks = self._parked(case.name) | relief.parks
@@ -938,7 +944,7 @@ class IncidentMachine:
             for name, case in self.cases.items()
             if (deployment := self.deployments.get(name)) is not None
         )
-        return self.queries_awaited <= down
+        return len(self.queries_awaited) <= down
 
     def _situation(self) -> Situation:
         policies = [self.deployments[name].policy for name in self.cases if name in self.deployments]
@@ -1027,7 +1033,7 @@ class IncidentMachine:
         case.failed -= set(wave.restore)
         case.failed |= set(wave.parked)
         case.restore, case.unrestored, case.forced = frozenset(wave.restore), set(), False
-        case.moves, case.applied_at = {}, None
+        case.moves, case.applied_at, case.caught_up_at = {}, None, None
         case.generation, case.wave, case.checkpoint = plan.generation, plan.wave, wave.checkpoint
         case.method, case.rollback, case.rollback_pending = wave.method, wave.rollback, False
         deployment.generation, deployment.assignment = plan.generation, dict(wave.assignment)
@@ -1053,7 +1059,7 @@ class IncidentMachine:
         self.state = state
         instructions: Instructions = [EnterState(state=state)]
         if state is State.CATCHING_UP:
-            instructions += self._tell("step", wording.catching_up(self.queries_awaited))
+            instructions += self._tell("step", wording.catching_up(len(self.queries_awaited)))
         if state is State.CLOSED:
             text = wording.closed(
                 recovered=[name for name, case in self.cases.items() if case.phase is Phase.VERIFIED],

@@ -284,6 +284,7 @@ class PlanRecord:
     method: str = ""
     restore: frozenset[str] = frozenset()
     applied_at: float | None = None
+    caught_up_at: float | None = None
 
 
 _PHASES = {
@@ -325,6 +326,7 @@ def case_rebuild(
         unrestored=set(memory.unrestored.get(name, {}).get(generation, ())),
         moves=dict(moves),
         applied_at=newest.applied_at if ours else None,
+        caught_up_at=newest.caught_up_at if ours else None,
         forced=forced,
         origin=memory.origin.get(name),
         applied=memory.applied.get(name, -1) > before,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from domain.execution.catching_up import SOON
 from domain.planning import NodeSpace, chains, natural_key, queries_to_park
@@ -46,17 +47,22 @@ LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
 queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
 cost more than to wait for a replay that arrives soon. Executors that have just started are slow for half a
 minute."""
+LATE_AFTER = 20.0
+"""Seconds after all has caught up in which queries become available where nodes keep pace with ease: what
+waited is worked off, and five seconds of usual latency make a query available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relief:
     """waited: seconds since the plan was applied. moves: partition -> node to which it is to go; parks:
-    queries that are to stop. One of the two is empty. light: what moves has little state."""
+    queries that are to stop. One of the two is empty. of: why moves help. What moves has little state
+    (`light`), or whatever it has, because partitions are `behind`, or because queries are `late` although
+    nothing is behind; waited is then since it caught up."""
 
     waited: float
     moves: Mapping[str, str]
     parks: frozenset[str] = frozenset()
-    light: bool = False
+    of: Literal["light", "behind", "late"] = "behind"
 
 
 def relief_for(
@@ -67,6 +73,7 @@ def relief_for(
     now: float,
     parked: Collection[str],
     parked_before: bool,
+    awaited: bool,
 ) -> Relief | None:
     """What eases the wave of a topology, if that is needed and its policy permits it.
 
@@ -75,7 +82,10 @@ def relief_for(
     the rest. Nothing else is done while the replay arrives soon. Then queries are parked, since that takes
     effect at once: no epoch runs while state changes its node, and what has stopped returns by itself to
     nodes that have room. parked: queries that are parked by policy now, so the room where they were is
-    theirs. parked_before: it was done in this incident, and was not enough, so moves come first."""
+    theirs. parked_before: it was done in this incident, and was not enough, so moves come first. awaited:
+    queries that failed are not available."""
+    if case.phase in (Phase.VERIFYING, Phase.VERIFIED):
+        return _late(case, deployments, situation, now) if awaited else None
     deployment = deployments.get(case.name)
     if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
         return None
@@ -87,7 +97,7 @@ def relief_for(
     seen = situation()
     moves = _light_moves(case, deployments, seen) if _worth_light_moves(case, waited) and not parked else {}
     if moves:
-        return Relief(waited=waited, moves=moves, light=True)
+        return Relief(waited=waited, moves=moves, of="light")
     if case.not_gaining <= 0.0:
         return None
     full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
@@ -96,6 +106,17 @@ def relief_for(
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
     return Relief(waited=waited, moves={}, parks=parks) if parks and case.not_gaining >= PARK_AFTER else None
+
+
+def _late(
+    case: TopologyCase, deployments: Mapping[str, Deployment], situation: Callable[[], Situation], now: float
+) -> Relief | None:
+    """Moves where nothing is behind, but some nodes have so much to do that queries stay late: those that
+    joined later took what was still down, and the rest is where it was put when there were few nodes."""
+    if case.name not in deployments or case.caught_up_at is None or now - case.caught_up_at < LATE_AFTER:
+        return None
+    moves = _moves(case, deployments, situation())
+    return Relief(waited=now - case.caught_up_at, moves=moves, of="late") if moves else None
 
 
 def _worth_light_moves(case: TopologyCase, waited: float) -> bool:

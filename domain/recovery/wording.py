@@ -213,6 +213,13 @@ def slow_to_return(topology: str, seconds: float, what: str) -> str:
     )
 
 
+def late(topology: str, seconds: float, what: str) -> str:
+    return (
+        f"Queries of {topology} are later than usual {duration(seconds)} after all of it had caught up, and "
+        f"other nodes have room. {what}"
+    )
+
+
 def moved(generation: int) -> str:
     return f"the driver has applied plan {generation}; what has moved goes on from where it was"
 

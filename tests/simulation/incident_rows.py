@@ -24,9 +24,9 @@ class Plan:
     restore: tuple[str, ...] = ()
     rollback: bool = False
     method: str = "blocking"
-    caught_up: bool = False
     kind: str = "deploy"
     applied_at: float | None = None
+    caught_up_at: float | None = None
 
 
 @dataclass(slots=True)

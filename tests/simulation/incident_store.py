@@ -47,6 +47,7 @@ class Store(Rules):
                 generation=plan.generation, state=plan.state, ours=plan.incident == number,
                 wave=plan.wave, checkpoint=plan.checkpoint, rollback=plan.rollback, method=plan.method,
                 restore=frozenset(plan.restore), applied_at=plan.applied_at,
+                caught_up_at=plan.caught_up_at,
             )  # fmt: skip
             cases[name] = case_rebuild(
                 name, record, self.runs[name].generation, memory,
@@ -77,6 +78,7 @@ class Store(Rules):
             max_utilisation=BOUND,
             replay_reserve=self.replay_reserve,
             may_plan=may_plan,
+            queries_awaited=self.awaited(number),
             opened_at=0.0,
             delay=UniformDelay(5.0, 30.0),
             incremental=Incremental(planner_of=self.planners),
@@ -109,6 +111,10 @@ class Store(Rules):
                 self.check_load(number, instruction, machine)
         self.check_rebuilt(machine, self.load(number, may_plan))
 
+    def awaited(self, number: int) -> frozenset[str]:
+        """Queries that failed and are late, as `topology/query`."""
+        return frozenset()
+
     def check_rebuilt(self, machine: IncidentMachine, again: IncidentMachine) -> None:
         """A machine loaded from the store equals the one that was stored."""
         for name, case in machine.cases.items():
@@ -119,6 +125,7 @@ class Store(Rules):
             for what in (
                 "failed", "unrestored", "forced", "generation", "wave", "rollback", "method", "restore",
                 "applied", "rollback_pending", "origin", "moves", "applied_at",
+                "caught_up_at",
             ):  # fmt: skip
                 assert getattr(rebuilt, what) == getattr(case, what), (what, case, rebuilt)
         for what in (
@@ -166,9 +173,9 @@ class Store(Rules):
                 for plan in self.plans:
                     ours = (plan.topology, plan.generation, plan.incident) == (name, generation, number)
                     if ours and state == "caught_up":
-                        assert not plan.caught_up, "told twice to have caught up"
+                        assert plan.caught_up_at is None, "told twice to have caught up"
                         self.check_caught_up(plan, machine, reports)
-                        plan.caught_up = True
+                        plan.caught_up_at = machine.cases[name].caught_up_at
                     elif ours and plan.state in CURRENT:
                         plan.state = state
                         if state == "applied":

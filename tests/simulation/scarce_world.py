@@ -39,6 +39,9 @@ KNOWN_AFTER = 30.0
 """Seconds after a plan from which the pace of a topology is known."""
 OVERLOADED = 3.0
 STUCK_AFTER = KEPT + LOOK_EVERY
+LATE_FROM, LATE_FOR = 0.8, 120.0
+"""Load from which queries that have caught up are late all the same, and for how many seconds at most: then
+what they take is their usual latency."""
 ROUND = 5.0
 MOST_PLANS = 40
 ACTIONS = (
@@ -128,6 +131,15 @@ class ScarceWorld(World):
 
     def load_of(self, name: str) -> float:
         return self.work(name) * (1.0 + min(self.waiting[name], MOST_WAITS) / MINUTE)
+
+    def awaited(self, number: int) -> frozenset[str]:
+        late: set[str] = set()
+        for name in self.involved[number]:
+            plan = self.newest(name)
+            since = math.inf if plan.caught_up_at is None else self.now - plan.caught_up_at
+            if plan.incident == number and since < LATE_FOR and self.work(name) >= LATE_FROM:
+                late.update(f"{name}/{query}" for query in self.runs[name].graph.queries)
+        return frozenset(late)
 
     def report(self, name: str) -> DriverReported:
         since = self.now - self.adopted_at[name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from domain.execution.catching_up import NEVER
 from domain.recovery.events import (
     ApproveAsked,
@@ -11,6 +13,7 @@ from domain.recovery.events import (
     Looked,
     NodesLost,
     PlanPublished,
+    QueriesAwaited,
     RebalanceAsked,
 )
 from domain.recovery.incident import NodeView, Phase, State
@@ -21,6 +24,7 @@ from domain.recovery.relief import (
     CATCH_UP_LIMIT,
     FULL,
     IDLE_LIMIT,
+    LATE_AFTER,
     MUCH_STATE,
     PARK_AFTER,
     PATIENCE,
@@ -204,6 +208,47 @@ def test_a_wave_that_has_caught_up_is_left_alone() -> None:
     subject = slow(machine())
     report(subject, "degraded")
     assert not only(late(subject, 20.0 + 2 * CATCH_UP_LIMIT), CreatePlan)
+
+
+def caught_up(subject: IncidentMachine, *, topology: str = "t0") -> IncidentMachine:
+    """At 20.0, with a query that is late all the same."""
+    report(subject, "running")
+    subject.handle_stimulus(QueriesAwaited(at=20.0, queries=frozenset({f"{topology}/B[2]"})))
+    return subject
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_where_queries_stay_late_nodes_are_evened_out(*, verified: bool) -> None:
+    """node-9 joined when nothing was down any more; the others are entitled to 80 %."""
+    subject = caught_up(slow(machine()))
+    if verified:
+        subject.handle_stimulus(CheckpointCompleted(at=25.0, topology="t0", checkpoint=41, generation=4))
+    assert subject.cases["t0"].phase is (Phase.VERIFIED if verified else Phase.VERIFYING)
+    assert not only(subject.handle_stimulus(Looked(at=19.0 + LATE_AFTER)), CreatePlan)
+    said = subject.handle_stimulus(Looked(at=20.0 + LATE_AFTER))
+    plan = plan_of(said)
+    assert plan.kind == "move"
+    assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
+    assert "Queries of t0 are later than usual 20.0 s after all of it had caught up" in story(said)
+
+
+def test_nothing_is_evened_out_where_queries_are_available_or_others_are_late() -> None:
+    subject = caught_up(slow(machine()), topology="t1")
+    assert not only(subject.handle_stimulus(Looked(at=20.0 + LATE_AFTER)), CreatePlan)
+    subject = caught_up(slow(machine()))
+    subject.handle_stimulus(QueriesAwaited(at=30.0, queries=frozenset()))
+    assert not only(subject.handle_stimulus(Looked(at=20.0 + LATE_AFTER)), CreatePlan)
+
+
+def test_where_queries_stay_late_on_even_nodes_nothing_moves() -> None:
+    subject = slow(machine())
+    del subject.nodes["node-9"]
+    assert not only(caught_up(subject).handle_stimulus(Looked(at=500.0)), CreatePlan)
+
+
+def test_evening_out_is_left_to_operators_where_the_policy_says_so() -> None:
+    subject = caught_up(slow(machine(rebalancing="manual")))
+    assert not only(subject.handle_stimulus(Looked(at=500.0)), CreatePlan)
 
 
 def test_a_wave_whose_executor_is_still_being_started_is_not_slow() -> None:

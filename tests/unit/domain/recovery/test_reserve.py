@@ -26,6 +26,10 @@ def applied(subject: IncidentMachine, first: CreatePlan, *, caught_up: bool) -> 
     return report(subject, "degraded", absent=down, behind=() if caught_up else first.restore)
 
 
+def some(number: int) -> frozenset[str]:
+    return frozenset(f"t0/B[{index}]" for index in range(number))
+
+
 def look(subject: IncidentMachine, at: float) -> list[CreatePlan]:
     return only(subject.handle_stimulus(Looked(at=at)), CreatePlan)
 
@@ -44,12 +48,12 @@ def test_the_next_wave_waits_until_the_queries_of_the_first_are_available() -> N
     subject, first = lost_two()
     down = len(subject.deployments["t0"].topology.failed_queries(subject.cases["t0"].failed))
     assert down > 0
-    subject.handle_stimulus(QueriesAwaited(at=19.0, number=down + 1))
+    subject.handle_stimulus(QueriesAwaited(at=19.0, queries=some(down + 1)))
     assert not only(applied(subject, first, caught_up=True), CreatePlan), "one is back, but not available yet"
-    assert plan_of(subject.handle_stimulus(QueriesAwaited(at=24.0, number=down))).restore
+    assert plan_of(subject.handle_stimulus(QueriesAwaited(at=24.0, queries=some(down)))).restore
 
     subject, first = lost_two()
-    subject.handle_stimulus(QueriesAwaited(at=19.0, number=down + 1))
+    subject.handle_stimulus(QueriesAwaited(at=19.0, queries=some(down + 1)))
     applied(subject, first, caught_up=True)
     (late,) = look(subject, 20.0 + PATIENCE + 1.0)
     assert late.restore, "it may be that it never becomes available"
