@@ -180,6 +180,7 @@ def deployments_load(
             latest=_begun_with(topology),
             acting=newest[topology.name].acting,
             node_cpu=cpu_model_read(topology.name, topology.cpu_model).node * PERCENT,
+            usual_load=topology.usual_load,
         )
         for pk, topology in topologies.items()
     }

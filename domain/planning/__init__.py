@@ -20,7 +20,7 @@ from domain.planning.deployment import (
 )
 from domain.planning.dynamic_programming import DynamicProgramming, TooManyPlansError
 from domain.planning.formulation import free_capacity, problem_from_sets, recovery_problem
-from domain.planning.leveling import level_out
+from domain.planning.leveling import epoch_cost, level_out
 from domain.planning.look_ahead import LookAhead
 from domain.planning.operator_centric import OperatorCentric
 from domain.planning.optimal import Optimal
@@ -70,6 +70,7 @@ __all__ = [
     "cores_number",
     "effective_costs",
     "entitled_costs",
+    "epoch_cost",
     "expected_arrivals",
     "forecast",
     "free_capacity",

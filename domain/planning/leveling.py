@@ -56,6 +56,12 @@ def level_out(problem: RecoveryProblem, placement: Placement, fixed: Collection[
     )
 
 
+def epoch_cost(problem: RecoveryProblem, placement: Placement) -> float:
+    """How long epochs take under a placement, in what `EpochTime` counts."""
+    nodes = sorted((n for n in problem.nodes if not n.standby), key=lambda n: natural_key(n.name))
+    return _staying(problem, nodes, placement.assignment.items(), _rows(problem)).cost() if nodes else 0.0
+
+
 def _placed_in(state: EpochTime, nodes: Sequence[NodeSpace]) -> dict[str, str]:
     """Where the units that may move are now."""
     return {

@@ -92,7 +92,8 @@ class Deployment:
     costs: CPU percent of each measured partition, and state: bytes of state of each. node_cpu: what the
     topology takes besides on every node, whatever partitions are there.
     latest: newest complete checkpoint, 0 if none, complete since checkpoint_at (Unix seconds); stored: those
-    that can be restored. tentative: None where no query gives tentative output."""
+    that can be restored. tentative: None where no query gives tentative output. usual_load: seconds of work
+    for each second of input in peace, None if that is not known."""
 
     topology: Topology
     generation: int
@@ -111,6 +112,7 @@ class Deployment:
     acting: dict[str, str] = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
     tentative: TentativeOutput | None = None
+    usual_load: float | None = None
 
     def __post_init__(self) -> None:
         self.homes = self.homes or dict(self.assignment)

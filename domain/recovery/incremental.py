@@ -23,6 +23,7 @@ from domain.planning import (
     TooManyPlansError,
     cores,
     cores_number,
+    epoch_cost,
     level_out,
     natural_key,
     place,
@@ -38,6 +39,7 @@ from domain.recovery.costs import full_name
 from domain.recovery.homes import homeward
 from domain.recovery.incident import TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave, checkpoint_words, origin_of
+from domain.recovery.pace import keeps_pace
 from domain.recovery.policy import INCREMENTAL
 from domain.recovery.reserve import reserves, with_reserve
 
@@ -45,7 +47,14 @@ FALLBACK = "best_density"
 WORTH_WHOLE = 0.5
 """Share of the priority that a plan with whole chains has to win back, of what one that tears some does."""
 FULLER = 1.1
-"""How much of what may be planned on a node, at most, where that keeps chains whole: 0.88 instead of 0.8."""
+"""How much of what may be planned on a node, at most, where that keeps chains whole, or makes epochs much
+shorter: 0.88 instead of 0.8."""
+TRIES, LESS = 8, 1.1
+"""How often a wave that would not keep pace is planned again, and how many times smaller at least."""
+ROUNDING = 1.01
+SHORTER = 0.9
+"""Share of an epoch's time that is much shorter. A stage lasts as long as its busiest node works, and on
+nodes that are filled to the brim nothing can change its place."""
 
 
 def planner_for(name: str, arrivals: Sequence[Arrival]) -> Planner:
@@ -76,6 +85,8 @@ class Incremental:
         )
         for reserve in reserves(cases, situation):
             choice = self._best(wanted, cases, with_reserve(situation, down, reserve), park=reserve == 1.0)
+            if choice.useful and situation.expected:
+                return self._in_time(choice, wanted, cases, situation, down, reserve)
             if choice.useful:
                 return choice.waves()
         if not any(wanted.values()):
@@ -86,6 +97,32 @@ class Incremental:
         """One node more is asked for where a recovery had to park queries: the nodes cannot take them."""
         short = case.name in situation.limited and not situation.expected
         return Waiting(wording.parked(case.name, situation.parked), short=short)
+
+    def _in_time(
+        self,
+        choice: _Choice,
+        wanted: Mapping[str, set[str]],
+        cases: Sequence[TopologyCase],
+        situation: Situation,
+        down: Mapping[str, set[str]],
+        reserve: float,
+    ) -> Mapping[str, Wave | Waiting]:
+        """The waves of a choice, or of the best with which topologies keep pace with their input: the rest
+        waits for the nodes that are expected. If they keep pace with none, as little as possible comes back,
+        unless others give output and would be late with it."""
+        if choice.keeps_pace(situation):
+            return choice.waves()
+        park, more = reserve == 1.0, reserve
+        for _ in range(TRIES):
+            # The same partitions would take more than is free.
+            more *= max(LESS, ROUNDING * choice.proposal.capacity / max(choice.proposal.cost, ROUNDING))
+            less = self._best(wanted, cases, with_reserve(situation, down, more), park=park)
+            if not less.useful:
+                break
+            choice = less
+            if choice.keeps_pace(situation):
+                return choice.waves()
+        return _too_slow(cases, situation) if choice.disturbs else choice.waves()
 
     def _best(
         self,
@@ -116,7 +153,7 @@ class Incremental:
         planner, most = _planner_name(cases, situation), situation.max_utilisation
         choice = _Choice(cases, situation, problem, self._propose(planner, problem, situation), idle, most)
         if not choice.torn:
-            return choice
+            return _shorter(choice) or choice
         proposal = self._propose(planner, with_whole_chains(problem), situation)
         if proposal.placement is None:
             return _together(choice) or choice
@@ -126,7 +163,8 @@ class Incremental:
             whole = replace(whole, as_planned=True)
         better = whole.useful and whole.torn < choice.torn and whole.value >= WORTH_WHOLE * choice.value
         choice = whole if better else choice
-        return _together(choice) or choice if choice.torn else choice
+        choice = _together(choice) or choice if choice.torn else choice
+        return _shorter(choice) or choice
 
     def _propose(self, name: str, problem: RecoveryProblem, situation: Situation) -> RecoveryPlanProposal:
         try:
@@ -139,7 +177,7 @@ class Incremental:
 class _Choice:
     """A joint proposal for some topologies. idle: by topology, what ran for nothing and was up for choice
     too. as_planned: what the planner has put together stays together. max_utilisation: share of a node that
-    may be planned there."""
+    may be planned there; fuller_for: why, if that is more than usual."""
 
     cases: Sequence[TopologyCase]
     situation: Situation
@@ -148,6 +186,7 @@ class _Choice:
     idle: Mapping[str, set[str]]
     max_utilisation: float
     as_planned: bool = False
+    fuller_for: str = ""
 
     @property
     def torn(self) -> int:
@@ -179,6 +218,19 @@ class _Choice:
         useful = self.acts and all(part.assignment for part in self._parts.values())
         return self.proposal.value - sum(p.lost for p in self._parts.values()) if useful else 0.0
 
+    def keeps_pace(self, situation: Situation) -> bool:
+        """Whether each topology does, as far as that is known. situation: with costs without a reserve."""
+        return all(
+            keeps_pace(part.deployment, part.assignment, part.running, situation.costs[name], situation.nodes)
+            for name, part in self._parts.items()
+            if part.acts and name not in situation.expedited
+        )
+
+    @property
+    def disturbs(self) -> bool:
+        """Whether a query gives output now, and would be late."""
+        return any(part.answers for part in self._parts.values() if part.acts)
+
     def waves(self) -> Mapping[str, Wave | Waiting]:
         return {
             name: part.wave() if part.acts else Waiting(f"No room yet for another query of {name}.")
@@ -198,15 +250,10 @@ def _together(choice: _Choice) -> _Choice | None:
     """The same partitions with fewer chains torn, on nodes that may be planned a little fuller; None if that
     is not possible. What a torn chain sends takes more of both its nodes than that. Nodes of which more
     proved too much are not planned fuller."""
-    problem, chosen, limited = choice.problem, choice.proposal.partitions, choice.situation.at_limit
-    most = min(1.0, FULLER * choice.max_utilisation)
-    same = choice.max_utilisation / most
+    problem, chosen, (most, nodes) = choice.problem, choice.proposal.partitions, _fuller(choice)
     placement = place(
         partitions=chosen,
-        nodes=[
-            replace(node, capacity=same * node.capacity) if node.name in limited else node
-            for node in problem.nodes
-        ],
+        nodes=nodes,
         costs=problem.placed_costs,
         assigned=problem.assigned,
         max_utilisation=most,
@@ -216,8 +263,39 @@ def _together(choice: _Choice) -> _Choice | None:
     if placement.unplaced:
         return None
     proposal = replace(choice.proposal, placement=placement)
-    fuller = replace(choice, proposal=proposal, max_utilisation=most, as_planned=True)
+    why = "connected partitions stay together"
+    fuller = replace(choice, proposal=proposal, max_utilisation=most, as_planned=True, fuller_for=why)
     return fuller if fuller.torn < choice.torn else None
+
+
+def _shorter(choice: _Choice) -> _Choice | None:
+    """The same partitions with much shorter epochs, on nodes that may be planned a little fuller; None if
+    that is not possible. Nodes of which more proved too much are not planned fuller."""
+    if not choice.proposal.partitions or choice.proposal.placement is None:
+        return None
+    problem, (most, nodes) = choice.problem, _fuller(choice)
+    placement = level_out(
+        replace(problem, nodes=tuple(nodes), max_utilisation=most),
+        choice.placement,
+        fixed=_at_home(choice.situation, choice.placement),
+    )
+    if epoch_cost(problem, placement) > SHORTER * epoch_cost(problem, choice.placement):
+        return None
+    proposal = replace(choice.proposal, placement=placement)
+    why = choice.fuller_for or "epochs are shorter"
+    shorter = replace(choice, proposal=proposal, max_utilisation=most, as_planned=True, fuller_for=why)
+    return shorter if shorter.torn <= choice.torn else None
+
+
+def _fuller(choice: _Choice) -> tuple[float, list[NodeSpace]]:
+    """The share of nodes that may be planned where that gains much, and the nodes; of those of which more
+    proved too much no more than otherwise."""
+    usual, limited = choice.situation.max_utilisation, choice.situation.at_limit
+    most = min(1.0, FULLER * usual)
+    return most, [
+        replace(node, capacity=usual / most * node.capacity) if node.name in limited else node
+        for node in choice.problem.nodes
+    ]
 
 
 def _to_park(case: TopologyCase, cases: Sequence[TopologyCase], situation: Situation) -> set[str]:
@@ -268,15 +346,9 @@ def _placement(choice: _Choice) -> Placement:
     problem, situation, placement = choice.problem, choice.situation, choice.proposal.placement
     if placement is None:  # only a problem without nodes is not placed
         raise ValueError(f"planner {choice.proposal.planner!r} has placed nothing")
-    homes = {
-        full_name(name, partition): home
-        for name, deployment in situation.deployments.items()
-        for partition in deployment.topology.partitions
-        if (home := deployment.home(partition)) is not None
-    }
     placement = homeward(
         placement,
-        homes=homes,
+        homes=_homes(situation),
         costs=problem.placed_costs,
         limits={node.name: node.capacity * choice.most_on(node.name) for node in situation.usable},
         running={
@@ -288,8 +360,21 @@ def _placement(choice: _Choice) -> Placement:
     )
     if choice.as_planned:
         return placement
-    at_home = {p for p, node in placement.placed.items() if homes.get(p) == node}
-    return level_out(problem, placement, fixed=at_home)
+    return level_out(problem, placement, fixed=_at_home(situation, placement))
+
+
+def _homes(situation: Situation) -> dict[str, str]:
+    return {
+        full_name(name, partition): home
+        for name, deployment in situation.deployments.items()
+        for partition in deployment.topology.partitions
+        if (home := deployment.home(partition)) is not None
+    }
+
+
+def _at_home(situation: Situation, placement: Placement) -> set[str]:
+    homes = _homes(situation)
+    return {p for p, node in placement.placed.items() if homes.get(p) == node}
 
 
 def _planner_name(cases: Sequence[TopologyCase], situation: Situation) -> str:
@@ -332,6 +417,18 @@ def _all_wait(
     return {case.name: Waiting(reason, short=short and case is neediest) for case in cases}
 
 
+def _too_slow(cases: Sequence[TopologyCase], situation: Situation) -> Mapping[str, Wave | Waiting]:
+    """What would fit, but would make everything late, waits for the nodes that are expected."""
+    coming = wording.counted(situation.expected, "node")
+    return {
+        case.name: Waiting(
+            f"With another query of {case.name} its epochs would take longer than their input lasts, so the "
+            f"rest waits for {coming} that {'is' if situation.expected == 1 else 'are'} expected."
+        )
+        for case in cases
+    }
+
+
 def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:
     """Why nothing can be done: what is free, against the least that is needed."""
     alive = f"{wording.counted(nodes, 'node')} that can take partitions {'has' if nodes == 1 else 'have'}"
@@ -359,6 +456,7 @@ class _Part:
         self.case, self.situation, self.proposal = case, choice.situation, choice.proposal
         self.points = choice.problem.points
         self.placement, self.max_utilisation = choice.placement, choice.max_utilisation
+        self.fuller_for = choice.fuller_for
         situation, proposal = self.situation, self.proposal
         self.deployment = situation.deployments[case.name]
         chosen = self._mine(proposal.partitions)
@@ -371,12 +469,18 @@ class _Part:
         self.parked = tuple(sorted(idle.difference(chosen) | self.stop, key=natural_key))
         self.queries = self._mine(proposal.queries)
         gone = situation.down(case.name) | idle | held
-        running = {p: node for p, node in self.deployment.assignment.items() if p not in gone}
-        self.assignment = {**running, **self.placed}
+        self.running = {p: node for p, node in self.deployment.assignment.items() if p not in gone}
+        self.assignment = {**self.running, **self.placed}
 
     def _mine(self, names: Sequence[str]) -> tuple[str, ...]:
         prefix = full_name(self.case.name, "")
         return tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+
+    @property
+    def answers(self) -> bool:
+        """Whether a query has all that it needs now."""
+        running = self.running.keys()
+        return any(needed <= running for needed in self.deployment.topology.query_partitions.values())
 
     @property
     def lost(self) -> float:
@@ -495,7 +599,7 @@ class _Part:
         if self.max_utilisation > self.situation.max_utilisation:
             text += (
                 f" Nodes are planned to {self.max_utilisation:.0%} of their CPU instead of "
-                f"{self.situation.max_utilisation:.0%}, so that connected partitions stay together."
+                f"{self.situation.max_utilisation:.0%}, so that {self.fuller_for}."
             )
         idle = [p for p in self.parked if p not in self.stop]
         if idle:

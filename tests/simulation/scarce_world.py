@@ -23,7 +23,7 @@ from domain.execution.job_sizes import KEPT, LOOK_EVERY
 from domain.recovery import overload
 from domain.recovery.costs import costs_fix
 from domain.recovery.events import DriverReported, NodeArrived, ParkAsked
-from domain.recovery.incident import NodeView
+from domain.recovery.incident import Deployment, NodeView
 from domain.recovery.memory import Memory
 from domain.recovery.policy import RecoveryPolicy
 from tests.simulation.incident_graphs import branches
@@ -131,6 +131,11 @@ class ScarceWorld(World):
 
     def load_of(self, name: str) -> float:
         return self.work(name) * (1.0 + min(self.waiting[name], MOST_WAITS) / MINUTE)
+
+    def deployment(self, name: str, number: int) -> Deployment:
+        deployment = super().deployment(name, number)
+        deployment.usual_load = self.usual.get(name)
+        return deployment
 
     def awaited(self, number: int) -> frozenset[str]:
         late: set[str] = set()
