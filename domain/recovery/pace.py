@@ -17,11 +17,13 @@ from collections.abc import Mapping
 from domain.planning.deployment import partition_levels
 from domain.recovery.incident import Deployment, NodeView
 
-KEEPS_PACE = 0.95
-"""Load up to which a wave counts as keeping pace, with a little time to work off what it has missed."""
+KEEPS_PACE = 1.0
+"""Load up to which a wave counts as keeping pace. A little less is measured then than is predicted: stages
+do not have to wait for all that others take on their nodes."""
 NOTICEABLE = 0.05
 """What a wave may add where there is no time left: it is no more than measurements vary."""
-ONE_CORE = 100.0
+ONE_CORE, LEAST = 100.0, 1.0
+"""CPU percent of a node that a task gets at most; and what counts as left on a node that is full."""
 
 
 def stage_seconds(
@@ -30,14 +32,18 @@ def stage_seconds(
     costs: Mapping[str, float],
     nodes: Mapping[str, NodeView],
 ) -> float | None:
-    """Seconds that the stages take for each second of input; None where a node is not known any more. A
-    node's partitions of one stage are one task, so they have one core at most. costs: in CPU percent."""
+    """Seconds that the stages take for each second of input; None where a node is not known any more.
+
+    A node's partitions of one stage are one task, so they have one core at most, and no more than what
+    others leave there. costs: in CPU percent.
+    """
     levels = partition_levels(deployment.topology)
     work: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for partition, node in assignment.items():
         if node not in nodes:
             return None
-        work[levels[partition]][node] += costs[partition] / min(nodes[node].capacity, ONE_CORE)
+        left = max(LEAST, nodes[node].capacity - nodes[node].load)
+        work[levels[partition]][node] += costs[partition] / min(left, ONE_CORE)
     return sum(max(stage.values()) for stage in work.values())
 
 

@@ -56,6 +56,15 @@ def test_a_small_node_takes_longer_and_a_large_one_no_less_than_a_core() -> None
     assert stage_seconds(subject, subject.homes, costs(), sizes) == pytest.approx(0.5 + 0.25)
 
 
+def test_others_on_a_node_leave_less_of_it() -> None:
+    """As Java does: a stage waits for what has nothing to do with its partitions."""
+    subject = deployment()
+    full = {name: NodeView(name=name, alive=True, usable=True, load=50.0) for name in NODES}
+    assert stage_seconds(subject, subject.homes, costs(), full) == pytest.approx(0.3)
+    full["node-1"].load = 100.0
+    assert stage_seconds(subject, subject.homes, costs(), full) == pytest.approx(10.0 + 5.0)
+
+
 def test_it_is_not_known_where_a_node_is_not() -> None:
     subject = deployment()
     assert stage_seconds(subject, subject.homes, costs(), {}) is None
