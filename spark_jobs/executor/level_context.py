@@ -12,6 +12,7 @@ from domain.execution.partition import Batch
 from domain.topology.copies import is_branch, is_copy, operator_of, partition_of
 from spark_jobs.executor.exchange import Routed, decode_table, encode_table, route
 from spark_jobs.executor.key_saving import KeySaving
+from spark_jobs.executor.present import GivingWay
 from spark_jobs.executor.storage import NodeStorage, PartitionStorage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.catalogue import catalogue
@@ -36,6 +37,7 @@ class LevelContext:
         # Rows for partitions that do not run, where the guarantee is bounded: they count for none.
         self.lost_rows = 0
         self.home = Path(os.environ["NODE_HOME"])
+        self._giving_way = GivingWay(self.home) if self.job.spare else None
         self.buffers = OutputBuffers(self.home, self.topology.name, self.layout.deployed)
         sink = sink_create(self.layout.spec, self.layout.outputs, force=self.layout.force)
         self.outputs = sink.outputs(deployed=self.layout.deployed, attempt=self.job.attempt)
@@ -79,6 +81,11 @@ class LevelContext:
         return (
             KeySaving(self.home, self.layout, self.topology, partition, keyed) if keyed.keeps_state else None
         )
+
+    def give_way(self) -> None:
+        """Before each epoch of a partition: a replay in spare time waits for the present."""
+        if self._giving_way is not None:
+            self._giving_way.wait()
 
     def deliver(self, message: Message) -> None:
         _, targets, source, epoch, payload = message

@@ -203,6 +203,7 @@ class PartitionRun:
                 self.storage.snapshot(self.manifest)
 
     def _process(self, instruction: Process[pa.Table | None]) -> None:
+        self.level.give_way()
         plan = self.epochs[instruction.epoch]
         is_new = plan.epoch > self.applied
         state = self._state(is_new=is_new)

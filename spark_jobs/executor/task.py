@@ -20,13 +20,13 @@ from domain.execution.job import (
     LaneWork,
     PartitionReport,
     TaskReport,
-    decode_job,
     decode_layout,
 )
 from domain.execution.lanes import Serving
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.loaded import set_apart
 from spark_jobs.executor.partition_run import PartitionRun, described
+from spark_jobs.executor.present import present_at_work
 from spark_jobs.executor.returning import Returning
 from spark_jobs.executor.spare_time import in_spare_time
 from spark_jobs.state.key_requests import KeyDesk
@@ -147,6 +147,7 @@ class Level(LevelContext):
         for first, last, targets in kept:
             for target in targets:
                 for epoch in range(first, last + 1):
+                    self.give_way()
                     try:
                         payload = self.buffers.read(partition, target, epoch)
                     except OSError:
@@ -192,7 +193,11 @@ class LevelTask:
             else:
                 yield position, message
         positions = {slot: position for position, slot in enumerate(self.footprint.slots)}
-        spare = decode_job(self.job).spare
-        for target, message in in_spare_time(level.run) if spare else level.run():
-            yield positions[target], message
+        if level.job.spare:
+            for target, message in in_spare_time(level.run):
+                yield positions[target], message
+        else:
+            with present_at_work(level.home):
+                for target, message in level.run():
+                    yield positions[target], message
         set_apart()
