@@ -47,7 +47,7 @@ LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
 queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
 cost more than to wait for a replay that arrives soon. Executors that have just started are slow for half a
 minute."""
-LATE_AFTER = 20.0
+LATE_AFTER = 10.0
 """Seconds after all has caught up in which queries become available where nodes keep pace with ease: what
 waited is worked off, and five seconds of usual latency make a query available."""
 

@@ -229,7 +229,7 @@ def test_where_queries_stay_late_nodes_are_evened_out(*, verified: bool) -> None
     plan = plan_of(said)
     assert plan.kind == "move"
     assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
-    assert "Queries of t0 are later than usual 20.0 s after all of it had caught up" in story(said)
+    assert "Queries of t0 are later than usual 10.0 s after all of it had caught up" in story(said)
 
 
 def test_nothing_is_evened_out_where_queries_are_available_or_others_are_late() -> None:
