@@ -84,7 +84,8 @@ class Incremental:
             else {case.name: case.failed - situation.held(case.name) for case in cases}
         )
         for reserve in reserves(cases, situation):
-            choice = self._best(wanted, cases, with_reserve(situation, down, reserve), park=reserve == 1.0)
+            reserved = with_reserve(situation, down, dict.fromkeys(down, reserve))
+            choice = self._best(wanted, cases, reserved, park=reserve == 1.0)
             if choice.useful and situation.expected:
                 return self._in_time(choice, wanted, cases, situation, down, reserve)
             if choice.useful:
@@ -107,22 +108,30 @@ class Incremental:
         down: Mapping[str, set[str]],
         reserve: float,
     ) -> Mapping[str, Wave | Waiting]:
-        """The waves of a choice, or of the best with which topologies keep pace with their input: the rest
-        waits for the nodes that are expected. If they keep pace with none, as little as possible comes back,
-        unless others give output and would be late with it."""
-        if choice.keeps_pace(situation):
-            return choice.waves()
-        park, more = reserve == 1.0, reserve
+        """The waves of a choice, or of a smaller one with which topologies keep pace with their input: the
+        rest waits for the nodes that are expected. Where one keeps pace with none, as little as possible of
+        it comes back, unless others of its queries give output and would be late."""
+        park, more = reserve == 1.0, dict.fromkeys(down, reserve)
+        smaller: set[str] = set()
         for _ in range(TRIES):
+            slow = choice.too_slow(situation)
+            if not slow:
+                break
+            smaller |= slow
             # The same partitions would take more than is free.
-            more *= max(LESS, ROUNDING * choice.proposal.capacity / max(choice.proposal.cost, ROUNDING))
+            factor = max(LESS, ROUNDING * choice.proposal.capacity / max(choice.proposal.cost, ROUNDING))
+            more |= {name: factor * more[name] for name in slow}
             less = self._best(wanted, cases, with_reserve(situation, down, more), park=park)
             if not less.useful:
                 break
             choice = less
-            if choice.keeps_pace(situation):
-                return choice.waves()
-        return _too_slow(cases, situation) if choice.disturbs else choice.waves()
+        late, waves = choice.too_slow(situation) & choice.answering, choice.waves()
+        return {
+            name: _too_slow(name, situation.expected)
+            if name in late or (name in smaller and isinstance(wave, Waiting))
+            else wave
+            for name, wave in waves.items()
+        }
 
     def _best(
         self,
@@ -218,18 +227,23 @@ class _Choice:
         useful = self.acts and all(part.assignment for part in self._parts.values())
         return self.proposal.value - sum(p.lost for p in self._parts.values()) if useful else 0.0
 
-    def keeps_pace(self, situation: Situation) -> bool:
-        """Whether each topology does, as far as that is known. situation: with costs without a reserve."""
-        return all(
-            keeps_pace(part.deployment, part.assignment, part.running, situation.costs[name], situation.nodes)
+    def too_slow(self, situation: Situation) -> frozenset[str]:
+        """The topologies that would not keep pace with their wave, as far as that is known. situation: with
+        costs without a reserve."""
+        return frozenset(
+            name
             for name, part in self._parts.items()
-            if part.acts and name not in situation.expedited
+            if part.acts
+            and name not in situation.expedited
+            and not keeps_pace(
+                part.deployment, part.assignment, part.running, situation.costs[name], situation.nodes
+            )
         )
 
     @property
-    def disturbs(self) -> bool:
-        """Whether a query gives output now, and would be late."""
-        return any(part.answers for part in self._parts.values() if part.acts)
+    def answering(self) -> frozenset[str]:
+        """The topologies of which a query gives output now."""
+        return frozenset(name for name, part in self._parts.items() if part.answers)
 
     def waves(self) -> Mapping[str, Wave | Waiting]:
         return {
@@ -417,16 +431,12 @@ def _all_wait(
     return {case.name: Waiting(reason, short=short and case is neediest) for case in cases}
 
 
-def _too_slow(cases: Sequence[TopologyCase], situation: Situation) -> Mapping[str, Wave | Waiting]:
+def _too_slow(topology: str, expected: int) -> Waiting:
     """What would fit, but would make everything late, waits for the nodes that are expected."""
-    coming = wording.counted(situation.expected, "node")
-    return {
-        case.name: Waiting(
-            f"With another query of {case.name} its epochs would take longer than their input lasts, so the "
-            f"rest waits for {coming} that {'is' if situation.expected == 1 else 'are'} expected."
-        )
-        for case in cases
-    }
+    return Waiting(
+        f"With another query of {topology} its epochs would take longer than their input lasts, so the rest "
+        f"waits for {wording.counted(expected, 'node')} that {'is' if expected == 1 else 'are'} expected."
+    )
 
 
 def _no_room(proposal: RecoveryPlanProposal, nodes: int) -> str:

@@ -57,13 +57,15 @@ def reserves(cases: Collection[TopologyCase], situation: Situation) -> tuple[flo
     return (full,) if situation.busy else (full, (1.0 + full) / 2, 1.0)
 
 
-def with_reserve(situation: Situation, down: Mapping[str, Collection[str]], reserve: float) -> Situation:
+def with_reserve(
+    situation: Situation, down: Mapping[str, Collection[str]], reserve: Mapping[str, float]
+) -> Situation:
     """The same situation, with costs that leave room for the replay of what is down, and of what replays
-    already. A replay ends, so it may use what `max_utilisation` keeps free."""
+    already. A replay ends, so it may use what `max_utilisation` keeps free. reserve: by topology."""
     full = max(1.0, situation.replay_reserve * situation.max_utilisation)
     costs = dict(situation.costs)
     for name in costs.keys() & (down.keys() | situation.replaying.keys()):
-        late = dict.fromkeys(down.get(name, ()), reserve)
+        late = dict.fromkeys(down.get(name, ()), reserve.get(name, 1.0))
         late |= dict.fromkeys(situation.replaying.get(name, ()), full)
         costs[name] = {p: cost * late.get(p, 1.0) for p, cost in costs[name].items()}
     return replace(situation, costs=costs)

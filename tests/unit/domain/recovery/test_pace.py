@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from domain.recovery.events import Looked, NodeArrived, PlanPublished, RecoveryAsked
@@ -76,7 +77,8 @@ def machine(usual_load: float | None, *, lost: int = 3) -> tuple[IncidentMachine
     subject = IncidentMachine(
         number=1, deployments={"t0": deployment(usual_load)}, nodes=nodes, opened_at=0.0
     )
-    return subject, only(lose(subject, *(f"node-{i}" for i in range(5 - lost, 5))), CreatePlan)
+    gone = [f"node-{i}" for i in range(5 - lost, 5)]
+    return subject, only(lose(subject, *gone), CreatePlan) if gone else []
 
 
 def answering(plan: CreatePlan) -> int:
@@ -101,6 +103,18 @@ def test_as_many_queries_return_as_keep_pace(usual_load: float | None, queries: 
 def looked(subject: IncidentMachine) -> list[Instruction]:
     subject.memory.waiting.clear()  # what is known already is not told again
     return subject.handle_stimulus(Looked(at=2.0))
+
+
+def test_a_topology_that_keeps_pace_does_not_wait_for_another() -> None:
+    subject, _ = machine(KEEPS_PACE - 0.01, lost=0)
+    second = deployment(0.1)
+    second.topology = Topology(msgspec.structs.replace(second.topology.spec, name="t1"))
+    subject.deployments["t1"] = second
+    said = lose(subject, "node-2", "node-3", "node-4")
+    (plan,) = only(said, CreatePlan)
+    assert plan.topology == "t1"
+    assert answering(plan) == CHAINS
+    assert "With another query of t0" in story(said)
 
 
 def test_what_no_query_would_notice_returns_all_the_same() -> None:
