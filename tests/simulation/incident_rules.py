@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from domain.recovery.events import DriverReported
-from domain.recovery.incremental import FULLER
+from domain.recovery.fuller import FULLER
 from domain.recovery.instructions import CreatePlan
 from domain.recovery.machine import IncidentMachine
 from tests.simulation.incident_rows import Plan, Rows

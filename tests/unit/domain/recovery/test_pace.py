@@ -105,6 +105,19 @@ def looked(subject: IncidentMachine) -> list[Instruction]:
     return subject.handle_stimulus(Looked(at=2.0))
 
 
+def test_a_smaller_wave_is_told_in_costs_as_they_are() -> None:
+    _, (plan,) = machine(KEEPS_PACE - 0.29)
+    each, told = COSTS["Source"] + COSTS["Query"], plan.explanation
+    assert len(plan.restore) == 2
+    assert told["cost_percent"] == pytest.approx(each)
+    assert told["capacity_percent"] == pytest.approx(80.0 - each)
+    assert told["planned_load_percent"] == pytest.approx({"node-1": 2 * each})
+    assert [one["cost"] for one in told["explanations"]] == pytest.approx([each] * 3, abs=1e-3)
+    assert [one["marginal_cost"] for one in told["explanations"]] == pytest.approx([each] * 3, abs=1e-3)
+    assert "takes 0.15 of the 0.65 cores that are free" in plan.reason
+    assert "With more of its queries, epochs would take longer than their input lasts." in plan.reason
+
+
 def test_a_topology_that_keeps_pace_does_not_wait_for_another() -> None:
     subject, _ = machine(KEEPS_PACE - 0.01, lost=0)
     second = deployment(0.1)

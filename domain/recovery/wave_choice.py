@@ -1,0 +1,204 @@
+"""A joint proposal of incremental recovery for some topologies: where partitions go, what that is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from domain.planning import (
+    Placement,
+    QueryExplanation,
+    RecoveryPlanProposal,
+    RecoveryProblem,
+    level_out,
+    torn_chains,
+)
+from domain.recovery import wording
+from domain.recovery.costs import full_name
+from domain.recovery.homes import homeward
+from domain.recovery.incident import TopologyCase
+from domain.recovery.method import Situation, Waiting, Wave
+from domain.recovery.pace import keeps_pace
+from domain.recovery.wave_part import Part
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A joint proposal for some topologies. idle: by topology, what ran for nothing and was up for choice
+    too. as_planned: what the planner has put together stays together. max_utilisation: share of a node that
+    may be planned there; fuller_for: why, if that is more than usual. smaller: topologies of which less was
+    chosen than there is room for, to keep pace. decided: where everything goes, if that is settled."""
+
+    cases: Sequence[TopologyCase]
+    situation: Situation
+    problem: RecoveryProblem
+    proposal: RecoveryPlanProposal
+    idle: Mapping[str, set[str]]
+    max_utilisation: float
+    as_planned: bool = False
+    fuller_for: str = ""
+    smaller: frozenset[str] = frozenset()
+    decided: Placement | None = None
+
+    @property
+    def torn(self) -> int:
+        """How many chains have members on more than one node."""
+        return torn_chains(self.problem, self.placement.assignment)
+
+    def most_on(self, node: str) -> float:
+        """The share of a node that may be planned there."""
+        limited = node in self.situation.at_limit
+        return self.situation.max_utilisation if limited else self.max_utilisation
+
+    @property
+    def useful(self) -> bool:
+        stops = any(part.stop and part.assignment for part in self._parts.values())
+        return (_worth_a_wave(self.proposal) and self.acts) or stops
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything would be restored or stopped."""
+        return any(part.acts for part in self._parts.values())
+
+    @property
+    def value(self) -> float:
+        """Points that it wins back, less those of tentative output that stops; nothing where a topology would
+        be left without any partition, since its driver could not tell that from a plan whose nodes are
+        missing."""
+        if not any(self.idle.values()):
+            return self.proposal.value
+        useful = self.acts and all(part.assignment for part in self._parts.values())
+        return self.proposal.value - sum(p.lost for p in self._parts.values()) if useful else 0.0
+
+    def too_slow(self, situation: Situation) -> frozenset[str]:
+        """The topologies that would not keep pace with their wave, as far as that is known. situation: with
+        costs without a reserve."""
+        return frozenset(
+            name
+            for name, part in self._parts.items()
+            if part.acts
+            and name not in situation.expedited
+            and not keeps_pace(
+                part.deployment, part.assignment, part.running, situation.costs[name], situation.nodes
+            )
+        )
+
+    @property
+    def answering(self) -> frozenset[str]:
+        """The topologies of which a query gives output now."""
+        return frozenset(name for name, part in self._parts.items() if part.answers)
+
+    def waves(self) -> Mapping[str, Wave | Waiting]:
+        return {name: part.wave() if part.acts else self._waits(name) for name, part in self._parts.items()}
+
+    def _waits(self, topology: str) -> Waiting:
+        if topology in self.smaller:
+            return too_slow(topology, self.situation.expected)
+        return Waiting(f"No room yet for another query of {topology}.")
+
+    @cached_property
+    def _parts(self) -> dict[str, Part]:
+        return {
+            case.name: Part(
+                case,
+                self.situation,
+                self.proposal,
+                self.placement,
+                points=self.problem.points,
+                max_utilisation=self.max_utilisation,
+                idle=self.idle[case.name],
+                notes=self._notes(case.name),
+            )
+            for case in self.cases
+        }
+
+    def at_costs(
+        self, problem: RecoveryProblem, situation: Situation, factors: Mapping[str, float]
+    ) -> Choice:
+        """The same choice, told in costs as they are. problem, situation: with these. factors: by topology,
+        how many times as much partitions that are down counted for."""
+        load = {node.name: node.load for node in problem.nodes}
+        for partition, node in self.placement.assignment.items():
+            if node in load:
+                load[node] += problem.placed_costs[partition]
+        chosen = self.proposal.partitions
+        explanations = tuple(_divided(one, factors) for one in self.proposal.explanations)
+        cost = sum(problem.placed_costs[partition] for partition in chosen)
+        proposal = replace(self.proposal, cost=cost, explanations=explanations)
+        decided = replace(self.placement, load=load)
+        return replace(self, problem=problem, situation=situation, proposal=proposal, decided=decided)
+
+    def _notes(self, topology: str) -> list[str]:
+        usual, notes = self.situation.max_utilisation, []
+        if self.max_utilisation > usual:
+            notes.append(
+                f"Nodes are planned to {self.max_utilisation:.0%} of their CPU instead of {usual:.0%}, so "
+                f"that {self.fuller_for}."
+            )
+        if topology in self.smaller:
+            notes.append("With more of its queries, epochs would take longer than their input lasts.")
+        return notes
+
+    @cached_property
+    def placement(self) -> Placement:
+        return self.decided or _placed(self)
+
+
+def _placed(choice: Choice) -> Placement:
+    """Where the plan puts its partitions: those that run, or whose node came back, there; the others where
+    they make epochs least longer, or where the planner has put them."""
+    problem, situation, placement = choice.problem, choice.situation, choice.proposal.placement
+    if placement is None:  # only a problem without nodes is not placed
+        raise ValueError(f"planner {choice.proposal.planner!r} has placed nothing")
+    placement = homeward(
+        placement,
+        homes=_homes(situation),
+        costs=problem.placed_costs,
+        limits={node.name: node.capacity * choice.most_on(node.name) for node in situation.usable},
+        running={
+            full_name(name, partition)
+            for name, deployment in situation.deployments.items()
+            for partition in deployment.assignment.keys() - situation.down(name)
+        },
+        chains=problem.affinity if choice.as_planned else (),
+    )
+    if choice.as_planned:
+        return placement
+    return level_out(problem, placement, fixed=at_home(situation, placement))
+
+
+def _homes(situation: Situation) -> dict[str, str]:
+    return {
+        full_name(name, partition): home
+        for name, deployment in situation.deployments.items()
+        for partition in deployment.topology.partitions
+        if (home := deployment.home(partition)) is not None
+    }
+
+
+def at_home(situation: Situation, placement: Placement) -> set[str]:
+    homes = _homes(situation)
+    return {p for p, node in placement.placed.items() if homes.get(p) == node}
+
+
+def _worth_a_wave(proposal: RecoveryPlanProposal) -> bool:
+    """A query comes back, or only partitions that no query needs are left; the operator-centric baseline
+    knows no queries."""
+    if proposal.queries or not proposal.partitions:
+        return bool(proposal.partitions)
+    return not proposal.explanations or proposal.planner == "operator_centric"
+
+
+def _divided(one: QueryExplanation, factors: Mapping[str, float]) -> QueryExplanation:
+    factor = factors[one.query.rpartition("/")[0]]
+    density = one.density if one.density is None else one.density * factor
+    return replace(one, cost=one.cost / factor, marginal_cost=one.marginal_cost / factor, density=density)
+
+
+def too_slow(topology: str, expected: int) -> Waiting:
+    """What would fit, but would make everything late, waits for the nodes that are expected."""
+    return Waiting(
+        f"With another query of {topology} its epochs would take longer than their input lasts, so the rest "
+        f"waits for {wording.counted(expected, 'node')} that {'is' if expected == 1 else 'are'} expected."
+    )
