@@ -57,6 +57,9 @@ class MemoryJob:
         # Partitions that have sent what is on their feedback streams.
         self._returned: list[str] = []
 
+    def give_way(self) -> None:
+        """A task of the simulation has its node for itself."""
+
     def key_saving(self, partition: str) -> None:
         """The guarantee is exact."""
 
