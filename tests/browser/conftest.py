@@ -169,6 +169,8 @@ def page(new_page: Callable[..., Any]) -> Any:
 
 def enter(page: Any, server: Server, path: str = "/", *, user: str = USER) -> None:
     """Open a page as `user`; returns once it shows state and is live."""
+    # A page that asks between two sessions is sent to sign in, which would end the visit that begins here.
+    page.goto("about:blank")
     page.context.clear_cookies()
     page.context.add_cookies([{"name": "sessionid", "value": session_of(user), "url": server.url}])
     page.goto(server.url + path)
