@@ -33,7 +33,7 @@ from domain.recovery.incident import TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.policy import INCREMENTAL
 from domain.recovery.reserve import reserves, with_reserve
-from domain.recovery.wave_choice import Choice, too_slow
+from domain.recovery.wave_choice import Choice, waits_for_nodes
 
 FALLBACK = "best_density"
 WORTH_WHOLE = 0.5
@@ -114,7 +114,7 @@ class Incremental:
             problem = _problem({name: mine | choice.idle[name] for name, mine in wanted.items()}, situation)
             choice = choice.at_costs(problem, situation, times)
         late = choice.too_slow(situation) & choice.answering
-        return {**choice.waves(), **{name: too_slow(name, situation.expected) for name in late}}
+        return {**choice.waves(), **{name: waits_for_nodes(name, situation.expected) for name in late}}
 
     def _best(
         self,

@@ -94,7 +94,7 @@ class Choice:
 
     def _waits(self, topology: str) -> Waiting:
         if topology in self.smaller:
-            return too_slow(topology, self.situation.expected)
+            return waits_for_nodes(topology, self.situation.expected)
         return Waiting(f"No room yet for another query of {topology}.")
 
     @cached_property
@@ -196,7 +196,7 @@ def _divided(one: QueryExplanation, factors: Mapping[str, float]) -> QueryExplan
     return replace(one, cost=one.cost / factor, marginal_cost=one.marginal_cost / factor, density=density)
 
 
-def too_slow(topology: str, expected: int) -> Waiting:
+def waits_for_nodes(topology: str, expected: int) -> Waiting:
     """What would fit, but would make everything late, waits for the nodes that are expected."""
     return Waiting(
         f"With another query of {topology} its epochs would take longer than their input lasts, so the rest "

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 LOCK = "present.lock"
+FLOCK = struct.Struct("hhqqi4x")
+"""Type, from where, start, length and process of a lock, as fcntl(2) has them; length 0 is the whole file."""
 LOOK = 0.005
 SHARE, LONGEST = 4.0, 1.0
 """Seconds that a replay waits at most for each second that it works, and before one of its steps: where the
@@ -23,10 +26,10 @@ present is always at work, a replay that only waited would never arrive."""
 @contextmanager
 def present_at_work(home: Path) -> Iterator[None]:
     """While a task of the present works on the node of this directory. Any number of them share the lock, and
-    the operating system takes it from a process that dies."""
+    the operating system takes it from a process that dies. Nobody takes it alone, so none of them waits."""
     descriptor = _opened(home)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock(fcntl.F_RDLCK))
         yield
     finally:
         os.close(descriptor)
@@ -60,15 +63,18 @@ class GivingWay:
 
 
 def _at_work(home: Path) -> bool:
+    """Asks who would be in the way of a lock, without taking one: a replay that is given no time in between
+    would hold up the present."""
     descriptor = _opened(home)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _lock(fcntl.F_WRLCK))
     finally:
         os.close(descriptor)
+    return bool(FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+
+
+def _lock(kind: int) -> bytes:
+    return FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
 def _opened(home: Path) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
 
@@ -9,7 +11,7 @@ from domain.recovery.events import Looked, NodeArrived, PlanPublished, RecoveryA
 from domain.recovery.incident import Deployment, NodeView
 from domain.recovery.instructions import CreatePlan, Instruction
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.pace import KEEPS_PACE, stage_seconds
+from domain.recovery.pace import KEEPS_PACE, NOTICEABLE, stage_seconds
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 from tests.unit.domain.recovery.chains import report
 from tests.unit.domain.recovery.test_machine import lose, only, story
@@ -116,6 +118,34 @@ def test_a_smaller_wave_is_told_in_costs_as_they_are() -> None:
     assert [one["marginal_cost"] for one in told["explanations"]] == pytest.approx([each] * 3, abs=1e-3)
     assert "takes 0.15 of the 0.65 cores that are free" in plan.reason
     assert "With more of its queries, epochs would take longer than their input lasts." in plan.reason
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_smaller_wave_keeps_pace_where_it_goes(seed: int) -> None:
+    """Two small nodes are left, and costs are drawn. Told in other costs, the wave stays where it was put."""
+    dice = random.Random(seed)
+    subject = deployment(dice.uniform(0.4, 0.8))
+    subject.costs = {p: dice.uniform(1.0, 4.0) for p in subject.costs}
+    nodes = {
+        f"node-{i}": NodeView(name=f"node-{i}", alive=True, usable=True, capacity=20.0, load=4.0)
+        for i in range(1, 5)
+    }
+    incident = IncidentMachine(number=1, deployments={"t0": subject}, nodes=nodes, opened_at=0.0)
+    subject.homes = dict(subject.assignment)
+    for plan in only(lose(incident, "node-3", "node-4"), CreatePlan):
+        taken = stage_seconds(subject, plan.assignment, incident.memory.costs["t0"], nodes)
+        usual = stage_seconds(subject, subject.homes, incident.memory.costs["t0"], nodes)
+        before = stage_seconds(
+            subject,
+            {p: node for p, node in subject.homes.items() if node in ("node-1", "node-2")},
+            incident.memory.costs["t0"],
+            nodes,
+        )
+        assert taken is not None
+        assert usual is not None
+        assert before is not None
+        assert subject.usual_load is not None
+        assert subject.usual_load + taken - usual <= KEEPS_PACE or taken <= before + NOTICEABLE
 
 
 def test_a_topology_that_keeps_pace_does_not_wait_for_another() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -15,9 +16,10 @@ import pytest
 from domain.execution.footprint import Footprint
 from domain.execution.job import EpochPlan, Job, LaneWork, Layout
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
+from spark_jobs.executor import present
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.partition_run import PartitionRun
-from spark_jobs.executor.present import LONGEST, LOOK, SHARE, GivingWay, present_at_work
+from spark_jobs.executor.present import FLOCK, LOCK, LONGEST, LOOK, SHARE, GivingWay, present_at_work
 from spark_jobs.executor.task import Level, LevelTask
 
 
@@ -79,6 +81,18 @@ def test_where_the_present_never_ends_a_replay_has_its_share_of_the_time(
 def test_a_single_step_waits_for_a_while_at_most(course: Course, tmp_path: Path) -> None:
     with present_at_work(tmp_path):
         assert course.step(worked=100.0) == pytest.approx(LONGEST, abs=2 * LOOK)
+
+
+def test_a_replay_that_looks_takes_nothing(
+    course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lose its processor at any moment, and the present must not wait for it then."""
+    looking, other = (os.open(tmp_path / LOCK, os.O_RDWR | os.O_CREAT, 0o644) for _ in "12")
+    monkeypatch.setattr(present, "_opened", lambda _: os.dup(looking))  # so nothing ends with its copy
+    assert course.step(worked=1.0) == 0.0
+    fcntl.fcntl(other, fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+    os.close(looking)
+    os.close(other)
 
 
 def test_a_task_that_dies_is_at_work_no_more(course: Course, tmp_path: Path) -> None:
