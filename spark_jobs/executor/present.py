@@ -26,7 +26,7 @@ present is always at work, a replay that only waited would never arrive."""
 @contextmanager
 def present_at_work(home: Path) -> Iterator[None]:
     """While a task of the present works on the node of this directory. Any number of them share the lock, and
-    the operating system takes it from a process that dies. Nobody takes it alone, so none of them waits."""
+    the operating system takes it from a process that dies. No task takes it alone, so none of them waits."""
     descriptor = _opened(home)
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _lock(fcntl.F_RDLCK))
