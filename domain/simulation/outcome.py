@@ -23,7 +23,7 @@ class WaveOutcome:
         if it was superseded before).
     nodes: where it restores. queries: those that are whole by it, or will be once it is carried out.
     cost: CPU percent it restores, of the free `capacity` under the bound at that moment. highest: load of
-        the fullest node relative to its bound, in planned costs; never above 1.
+        the fullest node relative to its bound by that plan, in planned costs; never above 1.
     planning_seconds: CPU time the coordinator took to decide; of no influence on the simulation.
     """
 

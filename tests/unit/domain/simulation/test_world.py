@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from domain.planning import UniformDelay
@@ -95,6 +95,10 @@ def check(outcome: Outcome) -> None:
     ),
     speed=st.floats(1.5, 20.0),
 )
+@example(  # its nodes are planned fuller than usual, so that epochs are shorter
+    seed=0, algorithm="adaptive_density", topologies=1, dead=2, load=0.5, rollback="ancestors",
+    arrivals=UniformDelay(120.0, 360.0), speed=2.0,
+)  # fmt: skip
 def test_any_recovery(
     seed: int,
     algorithm: str,
