@@ -63,20 +63,18 @@ class Incremental:
         if not usable:
             return _all_wait(cases, situation, "No node is alive that could take partitions.")
         down = {case.name: situation.down(case.name) - situation.held(case.name) for case in cases}
-        # What still runs, on a node that is being drained, moves when everything else is back.
-        wanted = (
-            down
-            if any(down.values())
-            else {case.name: case.failed - situation.held(case.name) for case in cases}
-        )
-        for reserve in reserves(cases, situation):
-            reserved = with_reserve(situation, down, dict.fromkeys(down, reserve))
-            choice = self._best(wanted, cases, reserved, park=reserve == 1.0)
-            if choice.useful and situation.expected:
-                return self._in_time(choice, wanted, cases, situation, down, reserve)
-            if choice.useful:
-                return choice.waves()
-        if not any(wanted.values()):
+        # What still runs, on a node that is being drained, moves when all else is back, or finds no room.
+        moving = {case.name: case.failed - situation.held(case.name) for case in cases}
+        turns = [one for one in (down, moving) if any(one.values())] or [moving]
+        for wanted in turns if not situation.expected else turns[:1]:
+            for reserve in reserves(cases, situation):
+                reserved = with_reserve(situation, down, dict.fromkeys(down, reserve))
+                choice = self._best(wanted, cases, reserved, park=reserve == 1.0)
+                if choice.useful and situation.expected:
+                    return self._in_time(choice, wanted, cases, situation, down, reserve)
+                if choice.useful:
+                    return choice.waves()
+        if not any(moving.values()):
             return {case.name: self._parked(case, situation) for case in cases}
         return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
 

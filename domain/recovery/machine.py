@@ -69,8 +69,9 @@ from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.memory import Memory
 from domain.recovery.method import Method, Situation, Waiting, Wave
 from domain.recovery.moving import Move, moves_words, possible_moves
+from domain.recovery.overload import may_return_elsewhere
 from domain.recovery.policy import INCREMENTAL, MOVE
-from domain.recovery.relief import limits_of, queries_with_room, relief_for
+from domain.recovery.relief import limits_of, may_move_first, queries_with_room, relief_for
 from domain.recovery.reserve import replaying
 from domain.recovery.spreading import not_begun
 
@@ -259,7 +260,7 @@ class IncidentMachine:
         instructions = self._tell("stimulus", text)
         instructions += self._fail(name, frozenset(), why, down=False)
         case = self.cases[name]
-        if not light and not case.failed <= self._situation().held(name):
+        if not light and not may_move_first(case, self._situation()):
             return [*instructions, *self._tell("step", f"{name}: nothing moves before what is down is back.")]
         case.moves = dict(moves)
         fact = facts.Rebalancing(name, self._generation(name), case.moves)
@@ -315,6 +316,8 @@ class IncidentMachine:
         instructions: Instructions = []
         for name in sorted(self.memory.limits.keys() & self.deployments.keys() & self.cases.keys()):
             if self.cases[name].moves:
+                continue
+            if not may_return_elsewhere(name, self.cases[name], self.memory, self.now):
                 continue
             mine = self.memory.parked_by_policy.get(name, frozenset())
             back = queries_with_room(name, self._situation(), mine) if mine else frozenset()
@@ -902,6 +905,7 @@ class IncidentMachine:
             case.name,
             self.deployments,
             self.memory.costs,
+            nodes=[node for node in self.nodes.values() if node.alive],
             failed={name: one.failed for name, one in self.cases.items()},
             stop=self.deployments[case.name].topology.exclusive_partitions(parks),
             load=case.load,

@@ -55,6 +55,8 @@ class Memory:
     """Topology -> how often the policy parked queries of it."""
     parked_most: dict[str, int] = field(default_factory=dict)
     """Topology -> how many were parked by policy when it did so last."""
+    joined_since: dict[str, set[str]] = field(default_factory=dict)
+    """Topology -> nodes that joined since the policy parked queries of it last."""
     limits: dict[str, dict[str, float]] = field(default_factory=dict)
     """Topology -> node -> CPU percent that may be planned there, where more proved too much."""
     spread: dict[str, set[str]] = field(default_factory=dict)
@@ -121,6 +123,8 @@ class Memory:
                 self.arrived.add(node)
                 self.avoided.pop(node, None)
                 self.lost.discard(node)
+                for joined in self.joined_since.values():
+                    joined.add(node)
             case facts.Drained(node=node, failed=failed):
                 self.drained.add(node)
                 self._remember_failed(failed)
@@ -233,6 +237,7 @@ class Memory:
         if self.parked_by_policy[topology] - before:
             self.overloads[topology] += 1
             self.parked_most[topology] = len(self.parked_by_policy[topology])
+            self.joined_since[topology] = set()
         if changed:
             self._look_again_at(topology)
 

@@ -18,7 +18,7 @@ from domain.recovery.costs import Costs
 from domain.recovery.incident import ENDED_PHASES, Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.memory import Memory
 from domain.recovery.moving import even_out
-from domain.recovery.relief import limits_of
+from domain.recovery.relief import busiest_of, limits_of
 
 HOLD = 20.0
 """Seconds for which what was parked once stays parked; every further time it is twice as long."""
@@ -26,8 +26,6 @@ LONGEST_HOLD = 600.0
 SURGE = 300.0
 """Seconds after a plan in which more input may yet be a surge that passes. In that time queries return only
 up to the load that was usual, whatever room nodes have: a replay besides would make every query late."""
-BUSY = 0.7
-"""Share of the busiest node's utilisation from which a node is one of those that make epochs long."""
 NEXT = 5.0
 """Seconds between a plan and the next return: its load must have been measured."""
 
@@ -124,7 +122,7 @@ def parking_for(
     failed = case.failed if case is not None else ()
     limits = _limits_of_the_busiest(deployment, usable, costs[name], measured, failed)
     if limited and not limits.keys() < memory.limits[name].keys():
-        return None
+        return _whatever_room(name, parked, mine, case, memory, now)
     reason = f"each second of input takes {pace.load:.2f} s of work, too much for more where most is done"
     if usual is not None:
         reason += f"; for {SURGE / 60:.0f} minutes queries return only up to {return_to:.2f} s"
@@ -167,6 +165,22 @@ def moves_instead(
     return moves if load <= RETURN_TO else {}
 
 
+def _whatever_room(
+    name: str,
+    parked: frozenset[str],
+    mine: frozenset[str],
+    case: TopologyCase | None,
+    memory: Memory,
+    now: float,
+) -> Parking | None:
+    """Everything returns, wherever it finds room, if nothing could for so long: what the others have taken
+    meanwhile may be what it needs. It then waits for room like what has failed, and a node is asked for."""
+    if case is None or case.applied_at is None or now - case.applied_at < LONGEST_HOLD:
+        return None
+    reason = f"nothing could return for {LONGEST_HOLD / 60:.0f} minutes, and nothing was overloaded"
+    return Parking(parked - mine, reason, memory.limits[name])
+
+
 def _limits_of_the_busiest(
     deployment: Deployment,
     usable: Collection[NodeView],
@@ -181,9 +195,7 @@ def _limits_of_the_busiest(
         if partition not in failed:
             planned[node] += costs[partition]
             used[node] += measured[partition]
-    share = {node.name: (used[node.name] + node.load) / node.capacity for node in usable}
-    most = max(share.values(), default=0.0)
-    return {node: round(planned[node], 4) for node in sorted(share) if share[node] >= BUSY * most}
+    return {node: round(planned[node], 4) for node in sorted(busiest_of(usable, used))}
 
 
 def _settled(
@@ -213,3 +225,11 @@ def _held_long_enough(name: str, case: TopologyCase | None, memory: Memory, now:
     returning = 0 < len(mine) < memory.parked_most.get(name, 0)
     hold = min(HOLD * 2 ** max(0, times - 1), LONGEST_HOLD)
     return now - since >= (NEXT if returning else hold)
+
+
+def may_return_elsewhere(name: str, case: TopologyCase, memory: Memory, now: float) -> bool:
+    """Whether what is parked may go to nodes that have room, whatever the load is: at once, but if the policy
+    has parked queries more than once, and no node has joined since, as late as by the load."""
+    if memory.overloads[name] <= 1 or memory.joined_since.get(name):
+        return True
+    return _held_long_enough(name, case, memory, now)

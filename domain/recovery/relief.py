@@ -19,7 +19,7 @@ from domain.planning import NodeSpace, chains, natural_key, queries_to_park
 from domain.planning.parking import PARK_TO
 from domain.recovery.blocking import load_elsewhere, spare_nodes
 from domain.recovery.costs import Costs
-from domain.recovery.incident import Deployment, Phase, TopologyCase
+from domain.recovery.incident import Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.method import Situation
 from domain.recovery.moving import even_out
 
@@ -47,6 +47,8 @@ LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
 queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
 cost more than to wait for a replay that arrives soon. Executors that have just started are slow for half a
 minute."""
+BUSY = 0.7
+"""Share of the busiest node's utilisation from which a node is one of those that make epochs long."""
 LATE_AFTER = 10.0
 """Seconds after all has caught up in which queries become available where nodes keep pace with ease: what
 waited is worked off, and five seconds of usual latency make a query available."""
@@ -87,11 +89,13 @@ def relief_for(
     if case.phase in (Phase.VERIFYING, Phase.VERIFIED):
         return _late(case, deployments, situation, now) if awaited else None
     deployment = deployments.get(case.name)
-    if case.phase is not Phase.REPLAYING or not case.behind or deployment is None or case.applied_at is None:
+    if case.phase is not Phase.REPLAYING or deployment is None or case.applied_at is None:
         return None
     if case.absent & case.restore:
         return None  # an executor is still being started: neither would help
     waited = now - case.applied_at
+    if not case.behind:
+        return _slow(case, deployments, situation, waited)
     if waited < IDLE_LIMIT:
         return None
     seen = situation()
@@ -119,6 +123,20 @@ def _late(
     return Relief(waited=now - case.caught_up_at, moves=moves, of="late") if moves else None
 
 
+def _slow(
+    case: TopologyCase,
+    deployments: Mapping[str, Deployment],
+    situation: Callable[[], Situation],
+    waited: float,
+) -> Relief | None:
+    """Moves where all that is not parked works live and is too much for its nodes: what could be parked has
+    been (`domain.recovery.overload`), so nothing else helps."""
+    if waited < LONG or case.load < TIME_LEFT or not may_move_first(case, seen := situation()):
+        return None
+    moves = _moves(case, deployments, seen)
+    return Relief(waited=waited, moves=moves) if moves else None
+
+
 def _worth_light_moves(case: TopologyCase, waited: float) -> bool:
     """Whether a replay is not about to arrive, at a pace that is known, or gains too little."""
     if case.not_gaining > 0.0:
@@ -143,13 +161,21 @@ def _late_moves(
     case: TopologyCase, waited: float, deployments: Mapping[str, Deployment], situation: Situation
 ) -> dict[str, str]:
     """What moves with whatever state it has, where that may be worth the time."""
-    if 0.0 < case.load < _time_left(waited) or not case.failed <= situation.held(case.name):
+    if 0.0 < case.load < _time_left(waited) or not may_move_first(case, situation):
         return {}
     deployment = deployments[case.name]
     state = (case.head - deployment.latest) * deployment.topology.spec.epoch_interval
     if state > MUCH_STATE and waited < AT_LAST:
         return {}
     return _moves(case, deployments, situation)
+
+
+def may_move_first(case: TopologyCase, situation: Situation) -> bool:
+    """Whether partitions may move before what is down is back: nothing is, but what is parked, or it finds
+    no room on nodes that have a limit, and none is expected."""
+    if case.failed <= situation.held(case.name):
+        return True
+    return bool(situation.at_limit) and not situation.expected and not situation.moving(case.name)
 
 
 def _moves(
@@ -243,18 +269,32 @@ def limits_of(
     failed: Mapping[str, Collection[str]],
     stop: Collection[str],
     load: float,
+    nodes: Collection[NodeView] | None = None,
 ) -> dict[str, float]:
     """CPU percent that may be planned on each node where a topology runs, with all topologies: what remains
     there without the partitions that are to `stop`, and where nothing does, as much less than now as the load
-    is too high. failed: by topology, what takes nothing although it is assigned."""
+    is too high. failed: by topology, what takes nothing although it is assigned. nodes: only of those among
+    these that make epochs long by what is measured."""
     now: defaultdict[str, float] = defaultdict(float)
     left: defaultdict[str, float] = defaultdict(float)
+    used: defaultdict[str, float] = defaultdict(float)
     for other, deployment in deployments.items():
         gone = failed.get(other, ())
+        measured = deployment.measured(costs[other])
         for partition, node in deployment.assignment.items():
             if partition not in gone:
                 now[node] += costs[other][partition]
+                used[node] += measured[partition]
                 left[node] += costs[other][partition] if other != name or partition not in stop else 0.0
     mine = {node for p, node in deployments[name].assignment.items() if p not in failed.get(name, ())}
+    if nodes is not None:
+        mine &= busiest_of(nodes, used)
     share = min(1.0, PARK_TO / load) if load > 0.0 else 1.0
     return {node: round(left[node] or share * now[node], 4) for node in sorted(mine)}
+
+
+def busiest_of(nodes: Collection[NodeView], used: Mapping[str, float]) -> set[str]:
+    """The nodes that make epochs long. used: CPU percent that partitions take on each, as measured."""
+    share = {node.name: (used.get(node.name, 0.0) + node.load) / node.capacity for node in nodes}
+    most = max(share.values(), default=0.0)
+    return {node for node in share if share[node] >= BUSY * most}

@@ -17,7 +17,7 @@ from typing import Any
 
 from domain.capacity import Pace
 from domain.capacity.saturation import FALLS, FULL
-from domain.execution.catching_up import LEAST, NEVER
+from domain.execution.catching_up import LEAST, NEVER, SOON
 from domain.execution.epoch_machine import MINUTE, MOST_WAITS, STUCK
 from domain.execution.job_sizes import KEPT, LOOK_EVERY
 from domain.recovery import overload
@@ -149,8 +149,9 @@ class ScarceWorld(World):
     def report(self, name: str) -> DriverReported:
         since = self.now - self.adopted_at[name]
         # A replay that gets no time comes no nearer, and the driver sees that after some seconds.
-        catch_up = NEVER if self.work(name) >= 1.0 and since >= LEAST else None
-        not_gaining = 0.0 if catch_up is None else since - LEAST
+        left = 1.0 - self.work(name)
+        catch_up = (self.waiting[name] / left if left > 0.0 else NEVER) if since >= LEAST else None
+        not_gaining = since - LEAST if catch_up is not None and catch_up > SOON else 0.0
         report = replace(super().report(name), catch_up=catch_up, not_gaining=not_gaining)
         if self.answering(name):
             return replace(report, load=self.load_of(name))

@@ -26,7 +26,7 @@ from domain.execution.progress import ProgressTracker
 from domain.execution.shadow_turns import ShadowTurns
 from domain.execution.shadows import Shadows
 from domain.planning.placement import Placer
-from domain.recovery import machine
+from domain.recovery import machine, overload
 from domain.recovery.incremental import Incremental
 from domain.recovery.machine import IncidentMachine
 from spark_jobs.driver.epoch_planner import EpochPlanner
@@ -105,8 +105,30 @@ STATE_FIRST = """\
             self.storage.write(plan.epoch, output)
         self.manifest = self.store.commit("""
 
+RETURNED_AT_ONCE = Fault(
+    "what was parked again returns at once",
+    machine,
+    "may_return_elsewhere",
+    "memory.overloads[name] <= 1",
+    "True",
+    "scarce",
+)
 COSTS_STAY = Fault(
-    "costs that proved too low stay", IncidentMachine, "_raise_costs", "raised == kept", "raised", "scarce"
+    "costs that proved too low stay",
+    IncidentMachine,
+    "_raise_costs",
+    "raised == kept",
+    "raised",
+    "scarce",
+    besides=RETURNED_AT_ONCE,
+)
+PARKED_FOR_GOOD = Fault(
+    "what could not return for ten minutes stays parked",
+    overload,
+    "_whatever_room",
+    "now - case.applied_at < LONGEST_HOLD",
+    "True",
+    "scarce",
 )
 ATTEMPTS_IGNORED = Fault(
     "the attempt of an acknowledgement is ignored",
@@ -196,7 +218,7 @@ FAULTS = (
         "self.capacity * max_utilisation - load",
         "self.capacity * max_utilisation * 1.01 - load",
         "incidents",
-        found_by=1,
+        found_by=3,
     ),
     Fault(
         "any acknowledgement completes a checkpoint",
@@ -377,25 +399,27 @@ FAULTS = (
         found_by=15,
     ),
     Fault(
-        "what is parked does not return to nodes that have room",
+        "what is parked does not return to nodes that have room, nor after ten minutes",
         machine,
         "queries_with_room",
         "back.add(query)",
         "pass",
         "scarce",
+        besides=PARKED_FOR_GOOD,
         found_by=152,
     ),
     Fault(
-        "no node more is asked for while queries are parked",
+        "no node more is asked for while queries are parked, and they do not return after ten minutes",
         Incremental,
         "_parked",
         "case.name in situation.limited",
         "False",
         "scarce",
-        found_by=145,
+        besides=PARKED_FOR_GOOD,
+        found_by=153,
     ),
     Fault(
-        "nodes that had too much to do take as much again, and costs that proved too low stay",
+        "nodes take too much again, costs that were too low stay, and what was parked again returns at once",
         machine,
         "limits_of",
         "round(left[node] or share * now[node], 4)",

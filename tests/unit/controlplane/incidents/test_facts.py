@@ -91,7 +91,7 @@ def test_facts_of_the_version_before_are_migrated(migrating: Callable[[tuple[str
     recalled = machine_load(incident, may_plan=False).memory
     now = {field.name: plain(getattr(recalled, field.name)) for field in dataclasses.fields(Memory)}
     later = {"refused", "moves", "parked", "parked_by_policy", "parked_most", "overloads", "limits", "spread"}
-    later.add("tentative")
+    later |= {"tentative", "joined_since"}
     assert [now.pop(name) for name in sorted(later)] == [{}] * len(later), "0003 knew no such facts"
     before = dict(OLD["memory"])
     before["rollback_pending"] = before.pop("owed")

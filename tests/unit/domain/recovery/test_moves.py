@@ -282,3 +282,39 @@ def test_a_drained_node_without_room_elsewhere_waits() -> None:
     said = subject.handle_stimulus(DrainAsked(at=1.0, node="node-2", actor="kim", reason="new kernel"))
     assert not only(said, CreatePlan)
     assert "4 partitions to move" in story(said)
+
+
+def all_have_come(subject: IncidentMachine) -> None:
+    """No node is expected, and nothing more is asked for."""
+    for request in subject.requests.values():
+        request.state, request.node = "joined", "node-9"
+
+
+def test_a_drained_node_is_emptied_where_what_is_down_finds_no_room() -> None:
+    """Otherwise each would wait for the other: what is down is larger than any node's room, and what is to
+    move makes the drained node slow."""
+    subject = machine()
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True, capacity=50.0)
+    costs = dict.fromkeys(subject.deployments["t0"].topology.partitions, 20.0)
+    subject.memory.costs["t0"] = costs | dict.fromkeys(("Source[2]", "A[2]", "B[2]", "Unused[2]"), 60.0)
+    lose(subject, "node-3", at=1.0)
+    all_have_come(subject)
+    said = subject.handle_stimulus(DrainAsked(at=3.0, node="node-2", actor="kim", reason="new kernel"))
+    all_have_come(subject)
+    plan = plan_of([*said, *subject.handle_stimulus(Looked(at=4.0))])
+    assert plan.restore
+    assert set(plan.restore) <= {"Source[1]", "A[1]", "B[1]", "Unused[1]"}
+    assert {plan.assignment[p] for p in plan.restore} <= {"node-1", "node-9"}
+
+
+def test_where_limits_leave_no_room_for_what_is_down_others_move_first() -> None:
+    """The one that makes epochs long may be what they wait for."""
+    subject = slow(machine())
+    subject.cases["t0"].failed |= {"Unused[0]"}
+    subject.memory.costs["t0"]["Unused[0]"] = 90.0
+    subject.memory.overloads["t0"] = 1
+    assert not only(late(subject, 20.0 + CATCH_UP_LIMIT, "A[2]", load=FULL), CreatePlan)
+    subject.memory.limits["t0"] = dict.fromkeys(("node-1", "node-2", "node-8"), 0.0)
+    all_have_come(subject)
+    said = late(subject, 21.0 + CATCH_UP_LIMIT, "A[2]", load=FULL)
+    assert plan_of(said).kind == "move"

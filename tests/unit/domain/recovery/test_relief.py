@@ -14,7 +14,7 @@ from domain.recovery.events import DriverReported, Looked, NodeArrived, ParkAske
 from domain.recovery.incident import NodeView
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, KeepCosts, MarkParked
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.overload import HOLD, Parking, parking_for
+from domain.recovery.overload import HOLD, LONGEST_HOLD, Parking, parking_for
 from domain.recovery.relief import (
     LIGHT,
     LIGHT_AFTER,
@@ -138,6 +138,57 @@ def test_its_nodes_take_no_more_than_the_rest_until_another_node_has_room() -> N
     assert "of t0 may return: other nodes have room." in story(said)
 
 
+def test_nodes_with_time_are_not_limited() -> None:
+    """Where one node alone has too much, the others take what they could take before."""
+    subject = overfull()
+    for partition in ("Source[1]", "A[1]", "B[1]", "Unused[1]"):
+        subject.deployments["t0"].costs[partition] = 5.0
+    told(subject, APPLIED_AT + PARK_AFTER)
+    assert subject.memory.limits["t0"].keys() == {"node-1", "node-8"}
+
+
+def test_what_was_parked_again_returns_at_once_only_to_nodes_that_have_joined_since() -> None:
+    subject = overfull()
+    told(subject, APPLIED_AT + PARK_AFTER)
+    subject.memory.overloads["t0"] = 2
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    assert not only(told(subject, ENDED, load=0.5, behind=()), MarkParked), "it was there before"
+    subject.handle_stimulus(NodeArrived(at=ENDED, node="node-9"))
+    assert parked(told(subject, ENDED + 1.0, load=0.5, behind=())) == frozenset()
+
+
+def test_what_was_parked_again_returns_elsewhere_as_late_as_by_the_load() -> None:
+    subject = overfull()
+    plan = plan_of(told(subject, APPLIED_AT + PARK_AFTER))
+    subject.handle_stimulus(PlanPublished(at=ENDED, topology="t0", generation=plan.generation))
+    subject.memory.overloads["t0"] = 2
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    assert not only(told(subject, ENDED, load=0.5, behind=()), MarkParked)
+    assert not only(told(subject, ENDED + 2 * HOLD - 1.0, load=0.5, behind=()), MarkParked)
+    assert parked(told(subject, ENDED + 2 * HOLD, load=0.5, behind=())) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("waited", "load", "moves"), [(LONG, 1.0, True), (LONG - 1, 1.0, False), (LONG, 0.99, False)]
+)
+def test_what_goes_on_and_is_too_much_for_its_node_moves(waited: float, load: float, moves: bool) -> None:
+    """Nothing more can be parked: what remains is worth more, and nothing is behind."""
+    subject = overfull()
+    plan = plan_of(told(subject, APPLIED_AT + PARK_AFTER))
+    subject.handle_stimulus(PlanPublished(at=ENDED, topology="t0", generation=plan.generation))
+    told(subject, ENDED, load=0.5, behind=())
+    subject.memory.overloads["t0"] = 3  # so that nothing returns
+    subject.nodes["node-1"].load = 40.0
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    subject.memory.limits["t0"].pop("node-2", None)
+    said = told(subject, ENDED + waited, load=load, behind=())
+    assert bool(only(said, CreatePlan)) == moves
+    if moves:
+        plan = plan_of(said)
+        assert plan.kind == "move"
+        assert {plan.assignment[p] for p in plan.restore} <= {"node-2", "node-9"}
+
+
 def test_one_node_more_is_asked_for() -> None:
     """Everything that was lost has been replaced, and the nodes cannot take what is parked."""
     subject = overfull()
@@ -210,6 +261,30 @@ def test_the_busiest_nodes_alone_are_limited_where_the_load_leaves_no_time() -> 
     assert parking.queries >= PARKED
     assert "node-2" not in parking.limits
     assert parking.limits.keys() <= {"node-1", "node-8"}
+
+
+def test_what_could_not_return_for_long_waits_for_room_like_what_has_failed() -> None:
+    """Others went to where it was, and by the load no query may return."""
+    subject = overfull()
+    plan = plan_of(told(subject, APPLIED_AT + PARK_AFTER))
+    subject.handle_stimulus(PlanPublished(at=ENDED, topology="t0", generation=plan.generation))
+    told(subject, ENDED, load=0.94, behind=())
+    limited = later(subject, 0.94, ENDED + HOLD)
+    if limited is not None:  # the busiest alone
+        subject.memory.limits["t0"] = dict(limited.limits)
+    assert later(subject, 0.94, ENDED + LONGEST_HOLD - 1.0) is None
+    parking = later(subject, 0.94, ENDED + LONGEST_HOLD)
+    assert parking is not None
+    assert (parking.queries, parking.limits) == (frozenset(), subject.memory.limits["t0"])
+    event = ParkAsked(
+        at=ENDED + LONGEST_HOLD, topology="t0", queries=parking.queries, actor="", reason=parking.reason,
+        limits=parking.limits,
+    )  # fmt: skip
+    said = subject.handle_stimulus(event)
+    assert "nothing could return for 10 minutes" in story(said)
+    assert not subject.memory.parked_by_policy["t0"]
+    assert set(plan_of(said).restore) >= {"All[0]", "B[1]", "B[2]"}, "in the room of what no query needs"
+    assert subject.cases["t0"].failed, "the rest waits for a node"
 
 
 def crowded(**policy: Any) -> IncidentMachine:
