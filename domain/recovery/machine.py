@@ -28,7 +28,7 @@ story.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 from domain.planning import DelayDistribution, LookAhead, natural_key
@@ -65,6 +65,7 @@ from domain.recovery.instructions import (
     MarkPlan,
     Tell,
 )
+from domain.recovery.invariants import problems_of
 from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.memory import Memory
 from domain.recovery.method import Method, Situation, Waiting, Wave
@@ -1189,42 +1190,6 @@ class IncidentMachine:
 
     def validate_state(self) -> None:
         """Raises AssertionError with the first invariant that does not hold and the incident's story."""
-        for problem in self._problems():
+        for problem in problems_of(self.state, self.cases, self.deployments, self.requests.values()):
             story = "\n".join(f"  {at:.3f}  {what}: {text}" for at, what, text in self.story)
             raise AssertionError(f"incident {self.number}: {problem}\n{story}")
-
-    def _problems(self) -> Iterator[str]:
-        """What must not be between events, and is."""
-        for name, case in self.cases.items():
-            yield from self._problems_of_case(name, case)
-        if self.state is State.CLOSED:
-            unfinished = [name for name, case in self.cases.items() if case.phase not in ENDED_PHASES]
-            if unfinished:
-                yield f"closed, but {unfinished} are unfinished"
-        keys = [(request.lost_node, request.attempt) for request in self.requests.values()]
-        if len(keys) != len(set(keys)):
-            yield f"asked twice for the same replacement: {keys}"
-
-    def _problems_of_case(self, name: str, case: TopologyCase) -> Iterator[str]:
-        if case.name != name:
-            yield f"the case of {case.name} is kept as {name}"
-        if case.phase is Phase.VERIFYING and case.failed:
-            yield f"{name}: verifying with {sorted(case.failed)} failed"
-        if case.moves and case.phase not in (Phase.FAILED, Phase.REPLAYING):
-            yield f"{name}: {case.phase} with {sorted(case.moves)} to move"
-        if case.phase is Phase.DROPPED and (
-            case.failed or case.moves or case.forced or case.rollback_pending or case.origin is not None
-        ):
-            yield f"{name}: dropped, but something is left to do: {case}"
-        if not case.unrestored <= case.failed:
-            yield f"{name}: {sorted(case.unrestored - case.failed)} were not restored, but are not failed"
-        if case.phase in PLAN_PHASES and case.wave == 0:
-            yield f"{name}: {case.phase} without a plan"
-        deployment = self.deployments.get(name)
-        if deployment is None:
-            return
-        if case.phase in PLAN_PHASES and not deployment.unassigned <= case.failed:
-            forgotten = sorted(deployment.unassigned - case.failed)
-            yield f"{name}: {forgotten} are neither running nor failed"
-        if case.generation > deployment.generation:
-            yield f"{name}: plan {case.generation} is ahead of generation {deployment.generation}"
