@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from domain.execution.job import Job, Layout
+from domain.execution.job import Job
 from domain.messages import CheckpointAck
 from domain.topology.spec import InputSpec, OperatorSpec, ParquetSinkSpec, TopologySpec
 from spark_jobs.agent.uploads import Uploader
@@ -21,6 +21,7 @@ from spark_jobs.sinks.committed import committed_files, committed_read
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.store import Manifest
+from tests.unit.spark_jobs.executor.layouts import layout_of
 
 PARTITION, EPOCH = "V[0]", 5
 EARLIER, NOW = 3, 8
@@ -43,11 +44,7 @@ class Task:
 
     def __init__(self, root: Path, deployed: int, attempt: int = 0) -> None:
         self.deployed = deployed
-        layout = Layout(
-            spec=SPEC, generation=deployed, deployed=deployed, nodes=["node-1"],
-            slots={"S[0]": 0, "V[0]": 0}, levels={"S[0]": 0, "V[0]": 1}, outputs=str(root / "outputs"),
-            checkpoints=f"file://{root}/checkpoints", readers={},
-        )  # fmt: skip
+        layout = layout_of(SPEC, root, PARTITION, deployed=deployed)
         job = Job(lane=None, epochs=[], progress={}, attempt=attempt)
         self.level = LevelContext(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))
         self.storage = self.level.storage(PARTITION)

@@ -13,13 +13,14 @@ import pytest
 
 from domain.execution.faults import Faults
 from domain.execution.instructions import TellProblem
-from domain.execution.job import EpochPlan, Job, LaneWork, Layout, PartitionReport
+from domain.execution.job import Job, LaneWork, PartitionReport
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.partition_run import PartitionRun
 from spark_jobs.operators import failing_row as module
 from spark_jobs.state.sample_files import sample_ask, sample_path
+from tests.unit.spark_jobs.executor.layouts import epochs_to, layout_of
 
 SPEC = TopologySpec(
     name="t",
@@ -37,14 +38,9 @@ SPEC = TopologySpec(
 
 
 def report_of(root: Path, *texts: str, masked: Sequence[str] = ()) -> PartitionReport:
-    layout = Layout(
-        spec=SPEC, generation=1, deployed=1, nodes=["node-1"], slots={"S[0]": 0, "V[0]": 0},
-        levels={"S[0]": 0, "V[0]": 1}, outputs=str(root / "outputs"),
-        checkpoints=f"file://{root}/checkpoints", readers={}, masked=list(masked),
-    )  # fmt: skip
+    layout = layout_of(SPEC, root, "V[0]", masked=list(masked))
     lane = LaneWork(last=1, starts={"S[0]": 0, "V[0]": 0})
-    plan = EpochPlan(epoch=1, slices={}, watermark=0, previous_watermark=0, at=1.0)
-    job = Job(lane=lane, epochs=[plan], progress={"S[0]": 0, "V[0]": 0})
+    job = Job(lane=lane, epochs=epochs_to(1), progress={"S[0]": 0, "V[0]": 0})
     level = LevelContext(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))
     level.deliver((1, ["V[0]"], "S[0]", 1, encode_table(pa.table({"text": list(texts)}))))
     return PartitionRun(level, lane, "V[0]").execute()

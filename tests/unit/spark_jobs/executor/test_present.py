@@ -14,13 +14,14 @@ import pyarrow as pa
 import pytest
 
 from domain.execution.footprint import Footprint
-from domain.execution.job import EpochPlan, Job, LaneWork, Layout
+from domain.execution.job import Job, LaneWork
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor import present
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.partition_run import PartitionRun
 from spark_jobs.executor.present import FLOCK, LOCK, LONGEST, LOOK, SHARE, GivingWay, present_at_work
 from spark_jobs.executor.task import Level, LevelTask
+from tests.unit.spark_jobs.executor.layouts import epochs_to, layout_of
 
 
 class Course:
@@ -137,23 +138,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def layout(home: Path) -> bytes:
-    root = home.parent
-    return msgspec.json.encode(
-        Layout(
-            spec=SPEC, generation=1, deployed=1, nodes=["node-1"], slots={"S[0]": 0, "V[0]": 0},
-            levels={"S[0]": 0, "V[0]": 1}, outputs=str(root / "outputs"),
-            checkpoints=f"file://{root}/checkpoints", readers={},
-        )
-    )  # fmt: skip
+    return msgspec.json.encode(layout_of(SPEC, home.parent, "V[0]"))
 
 
 def job(*, spare: bool) -> bytes:
     lane = LaneWork(last=EPOCHS, starts={"S[0]": 0, "V[0]": 0})
-    plans = [
-        EpochPlan(epoch=n, slices={}, watermark=0, previous_watermark=0, at=float(n))
-        for n in range(1, EPOCHS + 1)
-    ]
-    return msgspec.json.encode(Job(lane=lane, epochs=plans, progress={"S[0]": 0, "V[0]": 0}, spare=spare))
+    progress = {"S[0]": 0, "V[0]": 0}
+    return msgspec.json.encode(Job(lane=lane, epochs=epochs_to(EPOCHS), progress=progress, spare=spare))
 
 
 def records() -> list[tuple[int, tuple[int, list[str], str, int, bytes]]]:

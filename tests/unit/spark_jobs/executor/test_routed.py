@@ -8,11 +8,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from domain.execution.job import EpochPlan, Job, LaneWork, Layout, PartitionReport
+from domain.execution.job import Job, LaneWork, PartitionReport
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table, key_buckets
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.executor.partition_run import PartitionRun
+from tests.unit.spark_jobs.executor.layouts import epochs_to, layout_of
 
 SPEC = TopologySpec(
     name="t",
@@ -47,19 +48,11 @@ KEYS = ["a"] * 70 + ["b"] * 20 + ["c", "d", "e"] * 3
 
 def report_of(root: Path, *, partition: str = "V[0]", progress: int = 0, last: int = 2) -> PartitionReport:
     """Of epochs up to `last`; those up to `progress` were applied before and are computed again."""
-    slots = {"S[0]": 0, "V[0]": 0, "V~[0]": 0}
-    layout = Layout(
-        spec=SPEC, generation=1, deployed=1, nodes=["node-1"], slots=slots,
-        levels={"S[0]": 0, "V[0]": 1, "V~[0]": 1}, outputs=str(root / "outputs"),
-        checkpoints=f"file://{root}/checkpoints", readers={}, shadowed=["V"],
-    )  # fmt: skip
+    layout = layout_of(SPEC, root, "V[0]", "V~[0]", shadowed=["V"])
     targets = ["C[0]", "C[1]", "C[2]", "P[0]", "P[1]", "One[0]"]
     lane = LaneWork(last=last, starts={partition: 0})
-    plans = [
-        EpochPlan(epoch=at, slices={}, watermark=0, previous_watermark=0, at=1.0) for at in range(1, last + 1)
-    ]
     known = {**dict.fromkeys(targets, 0), "S[0]": 2, "V[0]": progress, "V~[0]": progress}
-    job = Job(lane=lane, epochs=plans, progress=known)
+    job = Job(lane=lane, epochs=epochs_to(last), progress=known)
     level = LevelContext(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))
     for epoch in range(1, last + 1):
         rows = pa.table({"ts": pa.array([0] * len(KEYS), pa.int64()), "key": KEYS})
