@@ -21,7 +21,8 @@ from tests.simulation.exact_chaos import LIMIT, Chaos
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
 from tests.simulation.scarce_world import run_scarce
-from tests.simulation.seeded_faults import FAULTS, Fault, Where
+from tests.simulation.seeded_fault import Fault, Where
+from tests.simulation.seeded_faults import FAULTS
 from tests.simulation.test_exact import (
     CYCLES,
     ENDS,
