@@ -23,7 +23,8 @@ from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.state.tables import StateTables
-from tests.simulation.engine_world import PlayedCluster, World
+from tests.simulation.engine_cluster import PlayedCluster
+from tests.simulation.engine_world import World
 
 MODULES: Final = ("tests.simulation.bounded_world",)
 EVERY: Final = 4.0

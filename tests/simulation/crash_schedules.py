@@ -27,7 +27,8 @@ from spark_jobs.sinks.committed import committed_files, committed_read
 from spark_jobs.state.store import StateStore
 from supervision.checks import SKIPPED
 from tests.lossy_disk import lossy_disk
-from tests.simulation.engine_world import DriverKilledError, World, drive
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import DriverKilledError, World
 from tests.simulation.test_engine import new_world
 
 CRASHES = 4

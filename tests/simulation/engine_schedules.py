@@ -21,7 +21,7 @@ from rich.progress import track
 
 from tests.simulation import (
     bounded_world,
-    engine_world,
+    engine_drive,
     test_engine,
     test_engine_bounded,
     test_engine_cycles,
@@ -138,7 +138,7 @@ def _versions(root: Path, seed: int) -> None:
 def _bounded(root: Path, seed: int) -> None:
     """Rows may be lost, as far as the guarantee permits."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(engine_world, "PlayedCluster", bounded_world.WatchedCluster)
+        monkeypatch.setattr(engine_drive, "PlayedCluster", bounded_world.WatchedCluster)
         world = bounded_world.new_world(root, seed)
         world.freezing = seed % 2 == 1
         test_engine_bounded.live(world)

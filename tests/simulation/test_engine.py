@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from domain.messages import Plan
 from spark_jobs.sinks.committed import committed_files, committed_read
 from tests.outputs import read_outputs
-from tests.simulation.engine_world import World, drive, pipeline, schedules, write_input
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World, pipeline, schedules, write_input
 
 LIMIT = 700
 NODES = 3

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spark_jobs.operators.keyed_operator import KeyedOperator
 from spark_jobs.state.saved_keys import SavedKeys
 from spark_jobs.state.storage_urls import open_storage
-from tests.simulation import engine_world
+from tests.simulation import engine_drive
 from tests.simulation.bounded_world import (
     EVERY,
     KEYS,
@@ -25,7 +25,8 @@ from tests.simulation.bounded_world import (
     coordinate,
     new_world,
 )
-from tests.simulation.engine_world import drive, schedules
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import schedules
 
 SCHEDULES = 40
 LIVES = 200
@@ -45,7 +46,7 @@ def live(world: BoundedWorld) -> None:
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(engine_world, "PlayedCluster", WatchedCluster)
+    monkeypatch.setattr(engine_drive, "PlayedCluster", WatchedCluster)
 
 
 def checked(world: BoundedWorld) -> list[int]:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.messages import Plan
-from tests.simulation.engine_world import World, drive, pipeline, schedules, write_input
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World, pipeline, schedules, write_input
 from tests.simulation.test_engine import LIMIT, NODES, Rows, clean_run, outputs
 
 SCHEDULES = 2

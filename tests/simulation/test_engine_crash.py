@@ -14,7 +14,8 @@ from domain.messages import LatestCheckpoint
 from spark_jobs.driver.epoch_log import EpochLog
 from tests.lossy_disk import lossy_disk
 from tests.simulation.crash_schedules import Files, clean_files, forced_world, output_files, run_schedule
-from tests.simulation.engine_world import PlayedCoordination, drive
+from tests.simulation.engine_coordination import PlayedCoordination
+from tests.simulation.engine_drive import drive
 
 SCHEDULES = 4
 

@@ -11,7 +11,8 @@ import pytest
 from msgspec import structs
 
 from domain.messages import Plan, ProblemReport
-from tests.simulation.engine_world import World, drive
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World
 from tests.simulation.test_engine import Rows, expected, new_world, outputs
 
 __all__ = ["expected"]  # the fixture

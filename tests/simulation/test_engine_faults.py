@@ -15,7 +15,8 @@ from msgspec import structs
 from domain.execution.checkpoints import UPLOAD_TIMEOUT
 from domain.messages import CheckpointReport, DriverStatus, LatestCheckpoint, Plan, ProblemReport
 from spark_jobs.driver.loop import MakeWayError
-from tests.simulation.engine_world import World, drive
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World
 from tests.simulation.test_engine import Rows, expected, new_world, outputs
 
 __all__ = ["expected"]  # the fixture

@@ -29,7 +29,8 @@ from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.operators.window import SECOND
 from spark_jobs.sources.problems import CUT
 from tests.outputs import read_outputs
-from tests.simulation.engine_world import World, drive, schedules
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World, schedules
 from tests.simulation.test_engine import NODES, live
 
 MODULES: Final = ("tests.simulation",)

@@ -28,7 +28,8 @@ from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.state.tables import StateTables
 from tests.outputs import read_outputs
 from tests.simulation import test_engine
-from tests.simulation.engine_world import World, drive, schedules, sources, write_input
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World, schedules, sources, write_input
 from tests.simulation.test_engine import LIMIT, NODES, live
 
 MODULES: Final = ("tests.simulation",)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulation.engine_world import World, drive, schedules
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World, schedules
 from tests.simulation.test_engine import Rows, clean_run, live, new_world, rows_of
 
 SCHEDULES = 13

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from spark_jobs.sinks.tentative import DIRECTORY, FIDELITY
-from tests.simulation.engine_world import World, drive, schedules
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World, schedules
 from tests.simulation.test_engine import Rows, clean_run, live, new_world, rows_of
 
 SCHEDULES = 4

@@ -17,7 +17,8 @@ from domain.topology.continuation import continuation
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from tests.examples import examples
-from tests.simulation.engine_world import World, drive
+from tests.simulation.engine_drive import drive
+from tests.simulation.engine_world import World
 from tests.simulation.test_engine import coordinate, live
 from tests.simulation.test_engine_savepoints import KINDS, Kind, Rows, clean_run, made
 
