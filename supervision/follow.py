@@ -11,6 +11,8 @@ from supervision.screen import Progress, topology_line
 from supervision.supervisor import Supervisor
 
 INTERVAL = 2.0
+# Incidents of which a change is told; older ones have ended.
+NEWEST = 100
 
 
 def follow(installation: Installation, access: Access) -> None:
@@ -47,6 +49,6 @@ def _fleet(rest: Rest) -> dict[str, str]:
             counts[str(node["state"])] = counts.get(str(node["state"]), 0) + 1
     if counts:
         lines["nodes"] = "nodes: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    for incident in rest.listing("incidents/?ordering=-number"):
+    for incident in rest.listing(f"incidents/?ordering=-number&limit={NEWEST}"):
         lines[f"i {incident['number']}"] = f"incident {incident['number']}: {incident['state']}"
     return lines

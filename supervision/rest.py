@@ -38,10 +38,16 @@ class Rest:
         return self.call("PATCH", path, body)
 
     def listing(self, path: str) -> list[dict[str, Any]]:
-        """A list resource: its rows, whether the answer is paginated or not (first page only)."""
-        answer = self.get(path)
-        rows = answer.get("results", []) if isinstance(answer, dict) else answer
-        return list(rows)
+        """The rows of a list resource: of all its pages, or of the first where the path has a `limit`."""
+        rows: list[dict[str, Any]] = []
+        while True:
+            more = f"{'&' if '?' in path else '?'}offset={len(rows)}" if rows else ""
+            answer = self.get(path + more)
+            if not isinstance(answer, dict):
+                return list(answer)  # a list without pages
+            rows += answer["results"]
+            if not answer["results"] or not answer["next"] or "limit=" in path:
+                return rows
 
     def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
         """The decoded answer. Raises `RestError` for every status above 299 and when there is no answer."""
