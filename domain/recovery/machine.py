@@ -895,6 +895,8 @@ class IncidentMachine:
                     why, text = "partitions with little state are to move", wording.light_moves(name, what)
                 case "late":
                     why, text = "its queries are late", wording.late(name, relief.waited, what)
+                case "busy":
+                    why, text = "its nodes are too busy", wording.busy(name, case.load, what)
                 case "behind":
                     why = "it has not caught up in time"
                     text = wording.slow_to_return(name, relief.waited, what)

@@ -177,7 +177,7 @@ def _whatever_room(
     meanwhile may be what it needs. It then waits for room like what has failed, and a node is asked for."""
     if case is None or case.applied_at is None or now - case.applied_at < LONGEST_HOLD:
         return None
-    reason = f"nothing could return for {LONGEST_HOLD / 60:.0f} minutes, and nothing was overloaded"
+    reason = f"nothing could return for {LONGEST_HOLD / 60:.0f} minutes, and nothing is overloaded now"
     return Parking(parked - mine, reason, memory.limits[name])
 
 

@@ -58,13 +58,14 @@ waited is worked off, and five seconds of usual latency make a query available."
 class Relief:
     """waited: seconds since the plan was applied. moves: partition -> node to which it is to go; parks:
     queries that are to stop. One of the two is empty. of: why moves help. What moves has little state
-    (`light`), or whatever it has, because partitions are `behind`, or because queries are `late` although
-    nothing is behind; waited is then since it caught up."""
+    (`light`), or whatever it has: because partitions are `behind`; because queries are `late` although
+    nothing is behind, and waited is then since it caught up; or because nodes are too `busy` for what runs
+    live."""
 
     waited: float
     moves: Mapping[str, str]
     parks: frozenset[str] = frozenset()
-    of: Literal["light", "behind", "late"] = "behind"
+    of: Literal["light", "behind", "late", "busy"] = "behind"
 
 
 def relief_for(
@@ -95,7 +96,7 @@ def relief_for(
         return None  # an executor is still being started: neither would help
     waited = now - case.applied_at
     if not case.behind:
-        return _slow(case, deployments, situation, waited)
+        return _busy(case, deployments, situation, waited)
     if waited < IDLE_LIMIT:
         return None
     seen = situation()
@@ -123,7 +124,7 @@ def _late(
     return Relief(waited=now - case.caught_up_at, moves=moves, of="late") if moves else None
 
 
-def _slow(
+def _busy(
     case: TopologyCase,
     deployments: Mapping[str, Deployment],
     situation: Callable[[], Situation],
@@ -134,7 +135,7 @@ def _slow(
     if waited < LONG or case.load < TIME_LEFT or not may_move_first(case, seen := situation()):
         return None
     moves = _moves(case, deployments, seen)
-    return Relief(waited=waited, moves=moves) if moves else None
+    return Relief(waited=waited, moves=moves, of="busy") if moves else None
 
 
 def _worth_light_moves(case: TopologyCase, waited: float) -> bool:

@@ -213,6 +213,13 @@ def slow_to_return(topology: str, seconds: float, what: str) -> str:
     )
 
 
+def busy(topology: str, load: float, what: str) -> str:
+    return (
+        f"What runs live of {topology} is too much for its nodes: each second of input takes {load:.2f} s of "
+        f"work, and other nodes have room. {what}"
+    )
+
+
 def late(topology: str, seconds: float, what: str) -> str:
     return (
         f"Queries of {topology} are later than usual {duration(seconds)} after all of it had caught up, and "

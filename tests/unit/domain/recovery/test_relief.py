@@ -187,6 +187,10 @@ def test_what_goes_on_and_is_too_much_for_its_node_moves(waited: float, load: fl
         plan = plan_of(said)
         assert plan.kind == "move"
         assert {plan.assignment[p] for p in plan.restore} <= {"node-2", "node-9"}
+        assert "What runs live of t0 is too much for its nodes: each second of input takes 1.00 s" in story(
+            said
+        )
+        assert "has not caught up" not in story(said)
 
 
 def test_one_node_more_is_asked_for() -> None:
@@ -269,9 +273,7 @@ def test_what_could_not_return_for_long_waits_for_room_like_what_has_failed() ->
     plan = plan_of(told(subject, APPLIED_AT + PARK_AFTER))
     subject.handle_stimulus(PlanPublished(at=ENDED, topology="t0", generation=plan.generation))
     told(subject, ENDED, load=0.94, behind=())
-    limited = later(subject, 0.94, ENDED + HOLD)
-    if limited is not None:  # the busiest alone
-        subject.memory.limits["t0"] = dict(limited.limits)
+    assert later(subject, 0.94, ENDED + HOLD) is None
     assert later(subject, 0.94, ENDED + LONGEST_HOLD - 1.0) is None
     parking = later(subject, 0.94, ENDED + LONGEST_HOLD)
     assert parking is not None
