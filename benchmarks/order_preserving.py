@@ -58,8 +58,7 @@ class BufferingLevel(Level):
                 self.arrived.setdefault(target, []).append(Batch(partition, epoch, rows))
             payload = encode_table(rows)
             self._send([t for t in following if t not in nearby], partition, epoch, payload)
-            for target in targets:
-                self.buffers.append(partition, target, epoch, payload)
+            self.buffers.append(partition, targets, epoch, payload)
         return routed
 
 

@@ -19,16 +19,20 @@ from spark_jobs.operators.base import Combinable, Operator
 from spark_jobs.state.key_hash import hash_strings
 
 EMPTY = b""
+LARGE = 16 * 1024
+"""Bytes from which a table counts as large."""
+PLAIN, COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="zstd")
 Routed = list[tuple[list[str], pa.Table | None]]
 """Target partitions, and the rows that all of them receive."""
 
 
-def encode_table(table: pa.Table | None) -> bytes:
-    """Arrow IPC stream; an empty table is an empty blob, whatever its columns."""
+def encode_table(table: pa.Table | None, *, compressed: bool = False) -> bytes:
+    """Arrow IPC stream; an empty table is an empty blob, whatever its columns. compressed: if it is large."""
     if table is None or not table.num_rows:
         return EMPTY
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = COMPRESSED if compressed and table.nbytes >= LARGE else PLAIN
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 

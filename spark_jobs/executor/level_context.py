@@ -115,10 +115,11 @@ class LevelContext:
             for target in nearby:
                 self.arrived.setdefault(target, []).append(Batch(partition, epoch, rows))
             if len(nearby) < len(following) or waiting:
-                payload = encode_table(rows)
+                # What is kept is copied several times more, by nodes whose CPU may be scarce now.
+                payload = encode_table(rows, compressed=self.job.buffering)
                 self._send([t for t in following if t not in nearby], partition, epoch, payload)
-                for target in waiting:
-                    self.buffers.append(partition, target, epoch, payload)
+                if waiting:
+                    self.buffers.append(partition, waiting, epoch, payload)
         return routed
 
     def give_back(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:

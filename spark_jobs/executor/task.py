@@ -144,16 +144,18 @@ class Level(LevelContext):
         """Send what the partition buffered on this node, where it may no longer be; False if that is not
         there."""
         complete = True
-        for first, last, targets in kept:
-            for target in targets:
-                for epoch in range(first, last + 1):
+        for first, last, wanted in kept:
+            targets = list(wanted)
+            for epoch in range(first, last + 1):
+                for alike in self.buffers.alike(partition, targets, epoch):
                     self.give_way()
                     try:
-                        payload = self.buffers.read(partition, target, epoch)
+                        payload = self.buffers.read(partition, alike[0], epoch)
                     except OSError:
                         complete = False
-                        break
-                    self._send([target], partition, epoch, payload)
+                        targets = [target for target in targets if target not in alike]
+                        continue
+                    self._send(alike, partition, epoch, payload)
         return complete
 
 

@@ -137,8 +137,8 @@ def test_it_removes_no_state(tmp_path: Path) -> None:
 
 def test_its_buffers_are_not_read(tmp_path: Path) -> None:
     earlier, now = Task(tmp_path, EARLIER), Task(tmp_path, NOW)
-    now.level.buffers.append("S[0]", PARTITION, EPOCH, b"now")
-    earlier.level.buffers.append("S[0]", PARTITION, EPOCH, b"earlier")
+    now.level.buffers.append("S[0]", [PARTITION], EPOCH, b"now")
+    earlier.level.buffers.append("S[0]", [PARTITION], EPOCH, b"earlier")
     assert now.level.buffers.read("S[0]", PARTITION, EPOCH) == b"now"
     earlier.level.buffers.clear("S[0]")
     earlier.level.buffers.drop()
@@ -168,7 +168,7 @@ def test_a_partition_that_is_restored_removes_what_earlier_deployments_left(tmp_
     earlier, now, later = Task(tmp_path, EARLIER), Task(tmp_path, NOW), Task(tmp_path, NOW + 1)
     for task in (earlier, later):
         task.state()
-        task.level.buffers.append("S[0]", PARTITION, EPOCH, b"rows")
+        task.level.buffers.append("S[0]", [PARTITION], EPOCH, b"rows")
     without = tmp_path / "node-1" / "state" / "t" / "V-0" / "5.manifest"  # as it was before this version
     without.parent.mkdir(parents=True, exist_ok=True)
     without.touch()

@@ -1,0 +1,43 @@
+"""Messages of the exchange: what is large is compressed, and nothing is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.executor.exchange import EMPTY, LARGE, decode_table, encode_table
+
+
+def words(rows: int) -> pa.Table:
+    return pa.table(
+        {"pane": pa.array([0] * rows, pa.int64()), "key": [f"word {i % 997}" for i in range(rows)]}
+    )
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("rows", [1, 100, 5_000, 50_000])
+def test_rows_come_back_as_they_were(rows: int, *, compressed: bool) -> None:
+    table = words(rows)
+    assert decode_table(encode_table(table, compressed=compressed)) == table
+
+
+def test_nothing_is_an_empty_message() -> None:
+    assert encode_table(None) == encode_table(words(0)) == EMPTY
+    assert decode_table(EMPTY) is None
+
+
+def test_what_is_large_takes_less_compressed() -> None:
+    table = words(50_000)
+    assert table.nbytes > LARGE
+    assert (
+        len(encode_table(table, compressed=True)) < table.nbytes / 3 < table.nbytes < len(encode_table(table))
+    )
+
+
+@pytest.mark.parametrize("kind", ["small", "random"])
+def test_what_cannot_be_made_less_takes_little_more(kind: str) -> None:
+    rows = 100 if kind == "small" else 50_000
+    table = pa.table({"value": np.random.default_rng(1).random(rows)})
+    assert decode_table(encode_table(table, compressed=True)) == table
+    assert len(encode_table(table, compressed=True)) < 1.02 * table.nbytes + 1_000
