@@ -351,6 +351,7 @@ class EpochMachine:
         if not known:
             self.generation, self.recorded = plan.generation, self.tracker.position
             self._hurry.begin(news.at)
+            self.replay.gather_anew()
             self._catching_up.begin(news.at)
             self.slowness.forget(self.tracker.homes.values())
             done += self.checkpoints.gone_back(
@@ -515,7 +516,17 @@ class EpochMachine:
         running = (name for name in lane.starts if not is_branch(name)) if lane is not None else ()
         if any(progress[name] < front for name in running):
             return None
-        return self.tracker.replay(held=held, epochs=self.sizes.replay, beside=self.sizes.most)
+        replay = self.tracker.replay(held=held, epochs=self.sizes.replay, beside=self.sizes.most)
+        return None if replay is not None and self._gathers(at) else replay
+
+    def _gathers(self, at: float) -> bool:
+        """Whether a replay waits a moment for partitions on nodes that are about to work, while queries give
+        output: one of them all takes about as long as one of the first, and does not have to end when others
+        come."""
+        about = {p for p, node in self.tracker.homes.items() if node in self._news.warming}
+        if self._replay_first() or about.isdisjoint(self.tracker.absent):
+            return False
+        return self.replay.gathers(at)
 
     def _join(self, at: float) -> int:
         """Epochs that partitions may lack to run with the present."""

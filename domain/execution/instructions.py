@@ -27,17 +27,18 @@ from domain.topology import Topology
 class TurnBegun:
     """A turn of the loop begins with what ZooKeeper and Spark say now.
 
-    plan: the newest plan. ready: those of its nodes that can work without delay. request: the newest
-    request for a checkpoint. latest_generation: the plan under which the newest complete checkpoint was
-    taken. pin_seconds: about how long it takes to pin tasks to other nodes. misplaced: executors of the plan
-    in force have come or gone, so `PlaceTasks` is going to pin tasks to others. replicas: partition -> node
-    that may have a shadow of it. tentative: operators whose queries may give tentative output -> the fidelity
-    that it must be above.
+    plan: the newest plan. ready: those of its nodes that can work without delay. warming: those that are
+    about to. request: the newest request for a checkpoint. latest_generation: the plan under which the newest
+    complete checkpoint was taken. pin_seconds: about how long it takes to pin tasks to other nodes.
+    misplaced: executors of the plan in force have come or gone, so `PlaceTasks` is going to pin tasks to
+    others. replicas: partition -> node that may have a shadow of it. tentative: operators whose queries may
+    give tentative output -> the fidelity that it must be above.
     """
 
     at: float
     plan: Plan | None
     ready: Collection[str] = frozenset()
+    warming: Collection[str] = frozenset()
     stopped: bool = False
     paused: bool = False
     request: int = 0

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from domain.execution.instructions import RunJob
 from domain.execution.job import PartitionReport, TaskReport
 
+GATHER = 10.0
+"""Seconds that a replay waits at most, after a plan, for partitions whose node is about to work."""
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -37,6 +40,7 @@ class Replay:
     """`running`: the job under way. void: it began before something that makes its results untrue, so they
     are not taken. told: it was told to end. not_before: when the next may begin. failures: jobs in a row that
     Spark gave up. credit: epochs of the present that may run for those replayed, where replay comes first.
+    gathering_since: when, since the newest plan, one first waited for partitions whose node is about to work.
     """
 
     running: Running | None = None
@@ -45,6 +49,7 @@ class Replay:
     not_before: float = float("-inf")
     failures: int = 0
     credit: float = 0.0
+    gathering_since: float | None = None
     replayed: Replayed = field(default_factory=Replayed)
 
     def advancing(self) -> frozenset[str]:
@@ -54,6 +59,16 @@ class Replay:
             return frozenset()
         lane, progress = self.running.job.lane, self.running.job.progress
         return frozenset(partition for partition in lane.starts if lane.end(partition) > progress[partition])
+
+    def gather_anew(self) -> None:
+        """There is a new plan, with nodes of its own."""
+        self.gathering_since = None
+
+    def gathers(self, at: float) -> bool:
+        """Whether to wait for partitions whose node is about to work."""
+        if self.gathering_since is None:
+            self.gathering_since = at
+        return at < self.gathering_since + GATHER
 
     def begin(self, job: RunJob, at: float) -> None:
         self.running, self.void, self.told = Running(job, at), False, False

@@ -208,6 +208,7 @@ class EpochLoop:
             at=self.clock(),
             plan=coordination.plan,
             ready=self.placement.ready(coordination.plan) if coordination.plan else (),
+            warming=self.placement.warming(coordination.plan) if coordination.plan else (),
             stopped=coordination.spec is not None and coordination.spec.desired == "stopped",
             paused=coordination.control.paused,
             request=coordination.control.checkpoint_request,

@@ -53,6 +53,7 @@ class TaskPlacement:
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
         self._ready: frozenset[Executor] = frozenset()
+        self._warming: frozenset[Executor] = frozenset()
         self._deployed: int | None = None
         # Whether what tasks were pinned to is there as far as is known.
         self._trusted = False
@@ -74,10 +75,18 @@ class TaskPlacement:
         if present < executors:
             self._cluster.give_up(executors - present)
         self._ready = self._cluster.ready(present)
+        self._warming = present - self._ready
 
     def ready(self, plan: Plan) -> set[str]:
         """Those of the plan's nodes that could work without delay when last prepared."""
-        hosts = {executor.host for executor in self._ready}
+        return self._among(plan, self._ready)
+
+    def warming(self, plan: Plan) -> set[str]:
+        """Those of the plan's nodes whose executor was there when last prepared, and not ready."""
+        return self._among(plan, self._warming) - self.ready(plan)
+
+    def _among(self, plan: Plan, executors: frozenset[Executor]) -> set[str]:
+        hosts = {executor.host for executor in executors}
         nodes = set(plan.assignment.values())
         return {node for node in nodes if self._coordination.addresses.get(node) in hosts}
 

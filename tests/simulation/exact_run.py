@@ -242,6 +242,7 @@ class ExactRun:
             plan=self.plan,
             stopped=self.stopped,
             ready=self._ready() & set(self.plan.assignment.values()),
+            warming=set(self.plan.assignment.values()) - self._ready(),
             latest_generation=self.outside.latest.generation,
             misplaced=self.machine.plan is not None
             and self._absent(self.machine.placed) != self._known_absent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from domain.execution.checkpoints import Checkpoints
@@ -19,6 +20,7 @@ from domain.execution.instructions import (
 )
 from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.job_sizes import KEPT, LOOK_EVERY
+from domain.execution.replay import GATHER
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
@@ -30,9 +32,9 @@ from tests.unit.domain.execution.epoch_shell import (
 )
 
 
-def fork(deterministic: bool = True) -> Topology:
+def fork(deterministic: bool = True, names: str = "AB") -> Topology:
     """S -> A, S -> B."""
-    outputs = [OperatorSpec(name=n, kind="k", inputs=(InputSpec(source="S"),), output=True) for n in "AB"]
+    outputs = [OperatorSpec(name=n, kind="k", inputs=(InputSpec(source="S"),), output=True) for n in names]
     source = OperatorSpec(name="S", kind="k", deterministic=deterministic)
     return Topology(TopologySpec(name="t", operators=(source, *outputs)))
 
@@ -40,8 +42,8 @@ def fork(deterministic: bool = True) -> Topology:
 class Behind(Shell):
     """Epochs fall due by the clock, and B is behind the others. `told` holds what the replay is to do."""
 
-    def __init__(self, deterministic: bool = True) -> None:
-        super().__init__(fork(deterministic), Recorded())
+    def __init__(self, deterministic: bool = True, names: str = "AB") -> None:
+        super().__init__(fork(deterministic, names), Recorded())
         self.machine = EpochMachine(
             self.topology,
             Recorded(),
@@ -92,6 +94,70 @@ def test_a_replay_runs_beside_the_present() -> None:
     assert shell.machine.tracker.progress["B[0]"] == 0
     shell.machine.handle(ReplayEnded(at=110.0, took=0.5, reports=done(replay), disturbed=False))
     assert shell.machine.tracker.progress["B[0]"] == shell.machine.sizes.together
+
+
+def joining() -> Behind:
+    """A gives output, B is behind, and C is to run on n2, which is not ready. This is known at 101.0."""
+    shell = Behind(names="ABC")
+    shell.plan = Plan(generation=1, kind="deploy", assignment=shell.homes)
+    shell.absent = {"C[0]"}
+    shell.turn(100.5)
+    shell.plan = Plan(
+        generation=2,
+        kind="recover",
+        assignment={**shell.homes, "C[0]": "n2"},
+        restore=["B[0]", "C[0]"],
+        buffering=True,
+    )
+    return shell
+
+
+def test_a_replay_waits_for_partitions_on_a_node_that_is_about_to_work() -> None:
+    shell = joining()
+    for second in (101.0, 102.0, 103.0):
+        told = kinds(shell.turn(second, warming={"n2"}))
+        assert StartReplay not in told
+        assert [ran(job) for job in shell.jobs()] == [{"S[0]", "A[0]"}], "the present goes on"
+    shell.ready, shell.absent = {"n1", "n2"}, set()
+    shell.turn(104.0)
+    assert {"B[0]", "C[0]"} <= ran(shell.replay())
+
+
+def test_it_waits_no_longer_than_that() -> None:
+    shell = joining()
+    shell.turn(101.0, warming={"n2"})
+    assert StartReplay not in kinds(shell.turn(100.9 + GATHER, warming={"n2"}))
+    shell.turn(101.0 + GATHER, warming={"n2"})
+    assert "C[0]" not in ran(shell.replay())
+    shell.machine.handle(ReplayEnded(at=113.0, took=0.5, reports=done(shell.replay()), disturbed=False))
+    shell.turn(114.0, warming={"n2"})
+    assert ran(shell.replay()), "not again for the next one"
+
+
+def test_it_waits_again_under_a_new_plan() -> None:
+    shell = joining()
+    shell.turn(101.0, warming={"n2"})
+    shell.turn(101.0 + GATHER, warming={"n2"})
+    shell.machine.handle(ReplayEnded(at=112.0, took=0.5, reports=done(shell.replay()), disturbed=False))
+    shell.plan = msgspec.structs.replace(shell.plan, generation=3)
+    told: list[type] = []
+    for second in range(113, 120):
+        told = kinds(shell.turn(float(second), warming={"n2"}))
+        if CancelReplay in told:
+            shell.machine.handle(ReplayFailed(at=float(second), error="", cancelled=True))
+        if RecordPlan in told:
+            break
+    assert RecordPlan in told
+    assert StartReplay not in told
+
+
+@pytest.mark.parametrize("case", ["none is about to work", "another node", "no query gives output"])
+def test_a_replay_that_nothing_would_join_does_not_wait(case: str) -> None:
+    shell = joining()
+    if case == "no query gives output":
+        shell.absent = {"A[0]", "C[0]"}
+    shell.turn(101.0, warming={"none is about to work": set(), "another node": {"n3"}}.get(case, {"n2"}))
+    assert "B[0]" in ran(shell.replay())
 
 
 def test_how_much_is_replayed_follows_the_time_that_the_replay_ran() -> None:
