@@ -22,28 +22,36 @@ MOST_UNITS = 2_000
 """Larger waves are left as they were packed: many units on a node even each other out."""
 
 
-def level_out(problem: RecoveryProblem, placement: Placement, fixed: Collection[str] = ()) -> Placement:
+def level_out(
+    problem: RecoveryProblem,
+    placement: Placement,
+    fixed: Collection[str] = (),
+    closed: Collection[str] = (),
+) -> Placement:
     """The same partitions on the same nodes within the same bounds, with shorter epochs; the same placement
-    if it is best. fixed: partitions that stay where the placement has them."""
+    if it is best. fixed: partitions that stay where the placement has them. closed: nodes to which the others
+    go only if there is no room for all of them elsewhere, or chains would be torn."""
     nodes = sorted((n for n in problem.nodes if not n.standby), key=lambda n: natural_key(n.name))
     free = {p: node for p, node in placement.placed.items() if p not in fixed}
     if len(nodes) < 2 or not free or len(free) > MOST_UNITS:
         return placement
     index = {node.name: position for position, node in enumerate(nodes)}
     rows = _rows(problem)
-    packed, spread = (
-        _staying(problem, nodes, placement.assignment.items() - free.items(), rows) for _ in "12"
-    )
-    for members in _groups(free, problem, free):
-        packed.put(_unit(members, problem, rows), index[free[members[0]]])
-    whole = _spread(spread, [_unit(members, problem, rows) for members in _groups(free, problem, {})])
     kept = {p: node for p, node in placement.assignment.items() if p not in free}
+    units = [_unit(members, problem, rows) for members in _groups(free, problem, {})]
 
     def torn_and_cost(state: EpochTime) -> tuple[int, float]:
         cost = _improve(state)
         return torn_chains(problem, {**kept, **_placed_in(state, nodes)}), cost
 
-    best = min([packed, spread] if whole else [packed], key=torn_and_cost)
+    packed, spread, apart = (
+        _staying(problem, nodes, kept.items(), rows, closed=avoided) for avoided in ((), (), closed)
+    )
+    for members in _groups(free, problem, free):
+        packed.put(_unit(members, problem, rows), index[free[members[0]]])
+    best = min([packed, spread] if _spread(spread, units) else [packed], key=torn_and_cost)
+    if closed and _spread(apart, units) and torn_and_cost(apart)[0] <= torn_and_cost(best)[0]:
+        best = apart
     placed = {**placement.placed, **_placed_in(best, nodes)}
     return Placement(
         assignment={**placement.assignment, **placed},
@@ -74,6 +82,8 @@ def _staying(
     nodes: Sequence[NodeSpace],
     staying: Collection[tuple[str, str]],
     rows: Mapping[str, int],
+    *,
+    closed: Collection[str] = (),
 ) -> EpochTime:
     """The nodes with what is not placed anew. What has no level is of a topology that has no part in this."""
     besides: defaultdict[str, float] = defaultdict(float)
@@ -81,7 +91,9 @@ def _staying(
         if name not in rows:
             besides[node] += problem.placed_costs[name]
     spaces = [replace(node, load=node.load + besides[node.name]) for node in nodes]
-    state = EpochTime(spaces, levels=len(set(rows.values())), max_utilisation=problem.max_utilisation)
+    state = EpochTime(
+        spaces, levels=len(set(rows.values())), max_utilisation=problem.max_utilisation, closed=closed
+    )
     index = {node.name: position for position, node in enumerate(nodes)}
     for name, node in sorted(staying):
         if name in rows and node in index:

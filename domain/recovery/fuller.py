@@ -42,11 +42,12 @@ def shorter(choice: Choice) -> Choice | None:
     that is not possible. Nodes of which more proved too much are not planned fuller."""
     if not choice.proposal.partitions or choice.proposal.placement is None:
         return None
-    problem, (most, nodes) = choice.problem, _fuller(choice)
+    problem, (most, nodes), closed = choice.problem, _fuller(choice), choice.busy
     placement = level_out(
         replace(problem, nodes=tuple(nodes), max_utilisation=most),
         choice.placement,
-        fixed=at_home(choice.situation, choice.placement),
+        fixed=at_home(choice.situation, choice.placement, closed),
+        closed=closed,
     )
     if epoch_cost(problem, placement) > SHORTER * epoch_cost(problem, choice.placement):
         return None

@@ -18,7 +18,8 @@ from domain.recovery.costs import Costs
 from domain.recovery.incident import ENDED_PHASES, Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.memory import Memory
 from domain.recovery.moving import even_out
-from domain.recovery.relief import busiest_of, limits_of
+from domain.recovery.pace import busiest_of
+from domain.recovery.relief import limits_of
 
 HOLD = 20.0
 """Seconds for which what was parked once stays parked; every further time it is twice as long."""

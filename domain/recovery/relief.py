@@ -22,6 +22,7 @@ from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView, Phase, TopologyCase
 from domain.recovery.method import Situation
 from domain.recovery.moving import even_out
+from domain.recovery.pace import busiest_of, predicted_load
 
 CATCH_UP_LIMIT, IDLE_LIMIT = 20.0, 5.0
 """Seconds after which a plan that was applied, and has not caught up, is looked at again; the second, where
@@ -47,11 +48,14 @@ LIGHT_AFTER, PARK_AFTER = 10.0, 45.0
 queries are parked. What is parked goes back to its checkpoint, and no epoch runs while state moves, so both
 cost more than to wait for a replay that arrives soon. Executors that have just started are slow for half a
 minute."""
-BUSY = 0.7
-"""Share of the busiest node's utilisation from which a node is one of those that make epochs long."""
+SILENT = 1.25
+"""What counts as load where no query gives output, so that none is known, and a replay comes nearer too
+slowly."""
 LATE_AFTER = 10.0
 """Seconds after all has caught up in which queries become available where nodes keep pace with ease: what
 waited is worked off, and five seconds of usual latency make a query available."""
+EASE = 0.8
+"""Load below which nodes keep pace with ease."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +109,9 @@ def relief_for(
         return Relief(waited=waited, moves=moves, of="light")
     if case.not_gaining <= 0.0:
         return None
-    full = case.load >= _time_left(waited) and deployment.policy.overload == "automatic"
-    parks = _parks(case, seen) if full else frozenset[str]()
+    load = case.load or (SILENT if case.not_gaining >= PARK_AFTER else 0.0)
+    full = load >= _time_left(waited) and deployment.policy.overload == "automatic"
+    parks = _parks(case, seen, load) if full else frozenset[str]()
     moves = _late_moves(case, waited, deployments, seen) if not parks or parked_before else {}
     if moves:
         return Relief(waited=waited, moves=moves) if waited >= _moves_after(case, seen) else None
@@ -118,9 +123,13 @@ def _late(
 ) -> Relief | None:
     """Moves where nothing is behind, but some nodes have so much to do that queries stay late: those that
     joined later took what was still down, and the rest is where it was put when there were few nodes."""
-    if case.name not in deployments or case.caught_up_at is None or now - case.caught_up_at < LATE_AFTER:
+    deployment = deployments.get(case.name)
+    if deployment is None or case.caught_up_at is None:
         return None
-    moves = _moves(case, deployments, situation())
+    seen = situation()
+    if now - case.caught_up_at < LATE_AFTER and _load(case, deployment, seen) < EASE:
+        return None
+    moves = _moves(case, deployments, seen)
     return Relief(waited=now - case.caught_up_at, moves=moves, of="late") if moves else None
 
 
@@ -143,6 +152,15 @@ def _worth_light_moves(case: TopologyCase, waited: float) -> bool:
     if case.not_gaining > 0.0:
         return case.not_gaining >= LIGHT_AFTER
     return waited >= PATIENCE and LONG_REPLAY < (case.catch_up or 0.0) <= SOON
+
+
+def _load(case: TopologyCase, deployment: Deployment, situation: Situation) -> float:
+    """The load of what runs, by what is measured or by where partitions are: what was measured while fewer
+    ran is too low."""
+    running = {p: node for p, node in deployment.assignment.items() if p not in case.failed}
+    costs = deployment.measured(situation.costs[case.name])
+    predicted = predicted_load(deployment, running, costs, situation.nodes)
+    return max(case.load, predicted or 0.0)
 
 
 def _light_moves(
@@ -211,7 +229,7 @@ def _time_left(waited: float) -> float:
     return TIME_LEFT if waited < LONG else LITTLE_TIME
 
 
-def _parks(case: TopologyCase, situation: Situation) -> frozenset[str]:
+def _parks(case: TopologyCase, situation: Situation, load: float) -> frozenset[str]:
     """The queries worth least for their time, as many as bring the load to where the rest can catch up, and
     those that are down and would keep their partitions running."""
     deployment = situation.deployments[case.name]
@@ -224,7 +242,7 @@ def _parks(case: TopologyCase, situation: Situation) -> frozenset[str]:
         nodes=[NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in situation.usable],
         costs=deployment.measured(situation.costs[case.name]),
         priorities=deployment.priorities,
-        load=case.load,
+        load=load,
         parked={*parked, *down},
     )
     stop = graph.exclusive_partitions({*parked, *down, *parks})
@@ -292,10 +310,3 @@ def limits_of(
         mine &= busiest_of(nodes, used)
     share = min(1.0, PARK_TO / load) if load > 0.0 else 1.0
     return {node: round(left[node] or share * now[node], 4) for node in sorted(mine)}
-
-
-def busiest_of(nodes: Collection[NodeView], used: Mapping[str, float]) -> set[str]:
-    """The nodes that make epochs long. used: CPU percent that partitions take on each, as measured."""
-    share = {node.name: (used.get(node.name, 0.0) + node.load) / node.capacity for node in nodes}
-    most = max(share.values(), default=0.0)
-    return {node for node in share if share[node] >= BUSY * most}

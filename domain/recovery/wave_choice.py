@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +21,9 @@ from domain.recovery.incident import TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.pace import keeps_pace
 from domain.recovery.wave_part import Part
+
+MUCH = 0.75
+"""Share of what may be planned on a node from which it has little time left."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,29 @@ class Choice:
             if part.acts
             and name not in situation.expedited
             and not keeps_pace(
-                part.deployment, part.assignment, part.running, situation.costs[name], situation.nodes
+                part.deployment,
+                part.assignment,
+                part.running,
+                situation.costs[name],
+                situation.nodes,
+                beside=part.answers and part.case.wave > 0,
             )
         )
+
+    @property
+    def busy(self) -> set[str]:
+        """Nodes that have little time left beside what runs there, where waves were applied before: a replay
+        would make late what these brought back."""
+        if not any(case.wave for case in self.cases):
+            return set()
+        used = dict.fromkeys(self.situation.nodes, 0.0)
+        for name, deployment in self.situation.deployments.items():
+            down = self.situation.down(name)
+            for partition, node in deployment.assignment.items():
+                if partition not in down and node in used:
+                    used[node] += self.situation.costs[name][partition]
+        most = MUCH * self.situation.max_utilisation
+        return {n.name for n in self.situation.usable if n.load + used[n.name] >= most * n.capacity}
 
     @property
     def answering(self) -> frozenset[str]:
@@ -151,9 +174,10 @@ def _placed(choice: Choice) -> Placement:
     problem, situation, placement = choice.problem, choice.situation, choice.proposal.placement
     if placement is None:  # only a problem without nodes is not placed
         raise ValueError(f"planner {choice.proposal.planner!r} has placed nothing")
+    closed = choice.busy
     placement = homeward(
         placement,
-        homes=_homes(situation),
+        homes=_homes(situation, closed),
         costs=problem.placed_costs,
         limits={node.name: node.capacity * choice.most_on(node.name) for node in situation.usable},
         running={
@@ -165,20 +189,24 @@ def _placed(choice: Choice) -> Placement:
     )
     if choice.as_planned:
         return placement
-    return level_out(problem, placement, fixed=at_home(situation, placement))
+    return level_out(problem, placement, fixed=at_home(situation, placement, closed), closed=closed)
 
 
-def _homes(situation: Situation) -> dict[str, str]:
-    return {
-        full_name(name, partition): home
-        for name, deployment in situation.deployments.items()
-        for partition in deployment.topology.partitions
-        if (home := deployment.home(partition)) is not None
-    }
+def _homes(situation: Situation, closed: Collection[str]) -> dict[str, str]:
+    """Where partitions belong. What does not run, and so has to replay, does not belong to `closed` nodes."""
+    found: dict[str, str] = {}
+    for name, deployment in situation.deployments.items():
+        down = situation.down(name)
+        for partition in deployment.topology.partitions:
+            home = deployment.home(partition)
+            replays = partition in down or partition not in deployment.assignment
+            if home is not None and not (replays and home in closed):
+                found[full_name(name, partition)] = home
+    return found
 
 
-def at_home(situation: Situation, placement: Placement) -> set[str]:
-    homes = _homes(situation)
+def at_home(situation: Situation, placement: Placement, closed: Collection[str]) -> set[str]:
+    homes = _homes(situation, closed)
     return {p for p, node in placement.placed.items() if homes.get(p) == node}
 
 

@@ -57,7 +57,7 @@ RECOVERY = (
         "a wave that is too much stays as it is",
         machine,
         "relief_for",
-        "parks = _parks(case, seen)",
+        "parks = _parks(case, seen, load)",
         "parks = frozenset()",
         "scarce",
         found_by=15,
@@ -80,7 +80,7 @@ RECOVERY = (
         "False",
         "scarce",
         besides=PARKED_FOR_GOOD,
-        found_by=153,
+        found_by=154,
     ),
     Fault(
         "nodes take too much again, costs that were too low stay, and what was parked again returns at once",

@@ -234,7 +234,7 @@ class ScarceWorld(World):
         self._settles(rounds)
 
     def _only_parked(self, name: str) -> bool:
-        held = self.runs[name].graph.exclusive_partitions(self.parked[name])
+        held = self.runs[name].graph.exclusive_partitions(self.parked.get(name, frozenset()))
         return self.absent(name) <= held and not self.runs[name].driver.behind - held
 
     def _settles(self, rounds: int) -> bool:

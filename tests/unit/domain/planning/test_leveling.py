@@ -110,6 +110,30 @@ def test_what_is_fixed_stays() -> None:
     assert level_out(problem, before, before.placed.keys()) == before
 
 
+@pytest.mark.parametrize("cost", [4.0, 10.0], ids=["there is room elsewhere", "there is not"])
+def test_closed_nodes_get_something_only_where_others_have_no_room(cost: float) -> None:
+    graph = branches("t", WIDTH)
+    problem = problem_of(dict.fromkeys(graph.partitions, cost), nodes=3)
+    after = level_out(problem, heaped(problem), closed={"n0", "n1"})
+    elsewhere = {node for node in after.placed.values() if node != "n2"}
+    assert bool(elsewhere) == (cost * len(graph.partitions) > BOUND * 100.0)
+    assert after.placed.keys() == heaped(problem).placed.keys()
+
+
+def test_chains_are_not_torn_for_a_node_that_is_closed() -> None:
+    """The source runs there; its parser goes to it, and what has no such chain elsewhere."""
+    names = [f"{operator}[{i}]" for operator in ("Source", "Parser") for i in range(WIDTH)]
+    problem = problem_of(dict.fromkeys([*names, "Out[0]"], 4.0), graph=CHAINS)
+    down = [p for p in problem.partitions if p not in ("t/Source[0]", "t/Source[1]")]
+    placed = dict.fromkeys(down, "n1")
+    staying = {"t/Source[0]": "n0", "t/Source[1]": "n0"}
+    load = {"n0": 8.0, "n1": 28.0}
+    before = Placement(assignment={**placed, **staying}, placed=placed, load=load, unplaced=())
+    after = level_out(problem, before, closed={"n0"})
+    assert after.placed["t/Parser[0]"] == after.placed["t/Parser[1]"] == "n0"
+    assert set(after.placed.values()) == {"n0", "n1"}
+
+
 def test_partitions_of_topologies_that_have_no_part_in_it_take_room() -> None:
     graph = branches("t", WIDTH)
     problem = problem_of(dict.fromkeys(graph.partitions, 4.0))

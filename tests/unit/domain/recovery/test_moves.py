@@ -22,6 +22,7 @@ from domain.recovery.machine import IncidentMachine
 from domain.recovery.relief import (
     AT_LAST,
     CATCH_UP_LIMIT,
+    EASE,
     FULL,
     IDLE_LIMIT,
     LATE_AFTER,
@@ -230,6 +231,20 @@ def test_where_queries_stay_late_nodes_are_evened_out(*, verified: bool) -> None
     assert plan.kind == "move"
     assert {plan.assignment[p] for p in plan.restore} == {"node-9"}
     assert "Queries of t0 are later than usual 10.0 s after all of it had caught up" in story(said)
+
+
+@pytest.mark.parametrize("load", [0.0, EASE - 0.01, EASE])
+def test_where_nodes_do_not_keep_pace_with_ease_that_does_not_wait(load: float) -> None:
+    subject = caught_up(slow(machine()))
+    subject.cases["t0"].load = load
+    assert bool(only(subject.handle_stimulus(Looked(at=21.0)), CreatePlan)) == (load >= EASE)
+
+
+def test_nor_where_they_would_not_by_where_partitions_are() -> None:
+    """What the driver has measured is from before all of it ran."""
+    subject = caught_up(slow(machine()))
+    subject.deployments["t0"].usual_load = EASE
+    assert plan_of(subject.handle_stimulus(Looked(at=21.0))).kind == "move"
 
 
 def test_nothing_is_evened_out_where_queries_are_available_or_others_are_late() -> None:

@@ -11,7 +11,7 @@ from domain.recovery.events import Looked, NodeArrived, PlanPublished, RecoveryA
 from domain.recovery.incident import Deployment, NodeView
 from domain.recovery.instructions import CreatePlan, Instruction
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.pace import KEEPS_PACE, NOTICEABLE, stage_seconds
+from domain.recovery.pace import KEEPS_PACE, LEAVES_TIME, NOTICEABLE, keeps_pace, stage_seconds
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 from tests.unit.domain.recovery.chains import report
 from tests.unit.domain.recovery.test_machine import lose, only, story
@@ -71,6 +71,38 @@ def test_others_on_a_node_leave_less_of_it() -> None:
 def test_it_is_not_known_where_a_node_is_not() -> None:
     subject = deployment()
     assert stage_seconds(subject, subject.homes, costs(), {}) is None
+
+
+TWO_CHAINS = {p: "node-1" for p in deployment().homes if p[-4] in "01"}
+"""Their stages take 0.3 s together, 0.15 s more than at home."""
+
+
+@pytest.mark.parametrize(
+    ("node", "load", "first", "later"),
+    [
+        ("node-1", LEAVES_TIME - 0.01, True, True),
+        ("node-1", LEAVES_TIME + 0.01, True, False),
+        ("node-1", KEEPS_PACE + 0.01, False, False),
+        ("node-2", LEAVES_TIME + 0.01, True, True),
+        ("node-2", KEEPS_PACE + 0.5, True, True),
+    ],
+)
+def test_a_later_wave_leaves_time_where_it_replays(node: str, load: float, first: bool, later: bool) -> None:
+    """A third chain, on the node that has two or on one that has none, where it makes epochs no longer."""
+    third = {p: node for p in deployment().homes if p[-4] == "2"}
+    longer = 0.3 if node == "node-1" else 0.15
+    subject = deployment(load - longer)
+    for beside, expected in ((False, first), (True, later)):
+        found = keeps_pace(subject, {**TWO_CHAINS, **third}, TWO_CHAINS, costs(), NODES, beside=beside)
+        assert found is expected
+
+
+def test_little_more_on_a_node_without_time_is_a_replay_all_the_same() -> None:
+    subject = deployment(KEEPS_PACE)
+    tiny = {**costs(), "Source2[0]": 1.0, "Query2[0]": 1.0}
+    after = {**TWO_CHAINS, "Source2[0]": "node-1", "Query2[0]": "node-1"}
+    assert keeps_pace(subject, after, TWO_CHAINS, tiny, NODES)
+    assert not keeps_pace(subject, after, TWO_CHAINS, tiny, NODES, beside=True)
 
 
 def machine(usual_load: float | None, *, lost: int = 3) -> tuple[IncidentMachine, list[CreatePlan]]:

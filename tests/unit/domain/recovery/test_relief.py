@@ -123,6 +123,13 @@ def test_a_replay_with_little_time_is_given_more_in_the_end() -> None:
     assert parked(told(overfull(), APPLIED_AT + LONG, load=LITTLE_TIME))
 
 
+@pytest.mark.parametrize(("slow_for", "parks"), [(PARK_AFTER - 1.0, False), (PARK_AFTER, True)])
+def test_so_is_one_beside_which_nothing_gives_output(slow_for: float, *, parks: bool) -> None:
+    """Then there is no load that would say so."""
+    said = told(overfull(), APPLIED_AT + LONG, load=0.0, not_gaining=slow_for)
+    assert bool(only(said, MarkParked)) == parks
+
+
 def test_its_nodes_take_no_more_than_the_rest_until_another_node_has_room() -> None:
     subject = overfull()
     told(subject, APPLIED_AT + PARK_AFTER)
