@@ -68,6 +68,17 @@ def main() -> int:
 def run_tests(pytest_arguments: list[str], beside: Sequence[list[str]] = ()) -> list[str]:
     """All tests, or what the arguments for pytest choose, and checks beside them; returns the commands that
     failed for good."""
+    if pytest_arguments:
+        return run_together([pytest_arguments], beside)
+    return run_together([[*WAITING, *PAGES], INSTALLATIONS, COMPUTING], beside, before=YIELDING)
+
+
+def run_together(
+    groups: Sequence[list[str]], beside: Sequence[list[str]] = (), *, before: Sequence[str] = ()
+) -> list[str]:
+    """Groups of tests at the same time, each in a pytest process of its own, and checks beside them; returns
+    the commands that failed for good. before: what the command of the last group begins with."""
+    *others, last = groups
     started = time.monotonic()
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="resurge-tests-", dir=memory_directory()) as name:
@@ -75,12 +86,9 @@ def run_tests(pytest_arguments: list[str], beside: Sequence[list[str]] = ()) -> 
         with ExitStack() as stack:
             for command in beside:
                 stack.enter_context(_check_beside(command, failed))
-            if pytest_arguments:
-                runs.run(pytest_arguments)
-            else:
-                stack.enter_context(runs.beside([*WAITING, *PAGES]))
-                stack.enter_context(runs.beside(INSTALLATIONS))
-                runs.run(COMPUTING, before=YIELDING)
+            for group in others:
+                stack.enter_context(runs.beside(group))
+            runs.run(last, before=before)
         verdict = judge(runs.reports, runs.again)
     failed += verdict.failed
     report("in the end", failed)

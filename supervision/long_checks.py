@@ -13,7 +13,8 @@ audit        whether vulnerabilities are known of the locked requirements
 pairs        every pair of services that write, at the same moment on PostgreSQL, where it is installed
 health       10,000 random courses in which no two places that show health contradict each other
 replication  replication plans of 6,000 random topologies against the optimum, and the accuracy of two queries
-repetitions  every test on real processes, 20 times; a failure is run once more, as in `make test`
+repetitions  every test on real processes, 20 times, side by side and with a failure run once more, as in
+             `make test`
 
 Tests read tweets from RESURGE_TEST_DATA (see `tests/data.py`), `kills` from INPUT or else the sample. The
 parts run one after the other; a part that fails does not end the others. What could not be run is listed in
@@ -28,7 +29,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from supervision.checks import INSTALLATIONS, SKIPPED, WAITING, command_run, report, run_tests, say
+from supervision.checks import INSTALLATIONS, SKIPPED, WAITING, command_run, report, run_together, say
 
 PARTS = (
     *("audit", "demo", "schedules", "crashes", "kills", "freezes", "power", "memory", "pairs", "health"),
@@ -97,12 +98,11 @@ def main() -> int:
 
 
 def repeat(times: int, groups: list[list[str]]) -> list[str]:
-    """Run groups of tests, each in a pytest process of its own; returns what failed for good."""
+    """Run groups of tests, side by side as `make test` does; returns what failed for good."""
     failed: list[str] = []
     for number in range(1, times + 1):
-        for group in groups:
-            say(f"=== repetition {number} of {times}")
-            failed += [f"repetition {number}: {title}" for title in run_tests(group)]
+        say(f"=== repetition {number} of {times}")
+        failed += [f"repetition {number}: {title}" for title in run_together(groups)]
     return failed
 
 

@@ -13,7 +13,7 @@ from supervision import long_checks
 from supervision.checks import INSTALLATIONS, SKIPPED, WAITING
 from tests.examples import ALL
 
-Long = Callable[..., tuple[int, list[list[str]], list[list[str]]]]
+Long = Callable[..., tuple[int, list[list[str]], list[list[list[str]]]]]
 
 
 @pytest.fixture
@@ -22,22 +22,22 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Long:
 
     def call(
         *arguments: str, failing: str = "", skipping: str = ""
-    ) -> tuple[int, list[list[str]], list[list[str]]]:
+    ) -> tuple[int, list[list[str]], list[list[list[str]]]]:
         commands: list[list[str]] = []
-        tests: list[list[str]] = []
+        tests: list[list[list[str]]] = []
 
         def command_run(command: list[str]) -> int:
             assert os.environ["RESURGE_TEST_EXAMPLES"] == ALL
             commands.append(command[2:])
             return SKIPPED if command[2] == skipping else int(command[2] == failing)
 
-        def run_tests(chosen: list[str]) -> list[str]:
-            tests.append(chosen)
-            return ["pytest"] if failing in chosen else []
+        def run_together(groups: list[list[str]]) -> list[str]:
+            tests.append(groups)
+            return ["pytest" for chosen in groups if failing in chosen]
 
         monkeypatch.setenv("RESURGE_TEST_EXAMPLES", "same")
         monkeypatch.setattr(long_checks, "command_run", command_run)
-        monkeypatch.setattr(long_checks, "run_tests", run_tests)
+        monkeypatch.setattr(long_checks, "run_together", run_together)
         monkeypatch.setattr(sys, "argv", ["long_checks", *arguments])
         return long_checks.main(), commands, tests
 
@@ -47,7 +47,7 @@ def long(monkeypatch: pytest.MonkeyPatch) -> Long:
 def test_everything_is_run_and_exists(long: Long) -> None:
     code, commands, tests = long()
     assert code == 0
-    assert tests == [WAITING, INSTALLATIONS] * 20
+    assert tests == [[WAITING, INSTALLATIONS]] * 20
     for command in commands:
         assert importlib.util.find_spec(command[0]), command
     counts = [int(command[2]) for command in commands if "--count" in command]
@@ -56,7 +56,7 @@ def test_everything_is_run_and_exists(long: Long) -> None:
 
 def test_a_part_is_run_alone(long: Long) -> None:
     code, commands, tests = long("--only", "repetitions", "--repetitions", "2", "--tests", "tests/x.py")
-    assert (code, commands, tests) == (0, [], [["tests/x.py"]] * 2)
+    assert (code, commands, tests) == (0, [], [[["tests/x.py"]]] * 2)
 
 
 @pytest.mark.parametrize("failing", ["benchmarks.kill_schedules", WAITING[0]])
@@ -65,7 +65,7 @@ def test_a_failure_fails_the_whole_and_ends_nothing(
 ) -> None:
     code, commands, tests = long("--repetitions", "1", failing=failing)
     assert code == 1
-    assert (len(commands), len(tests)) == (17, 2)
+    assert (len(commands), len(tests)) == (17, 1)
     assert "--- failed in the end" in capsys.readouterr().out
 
 
