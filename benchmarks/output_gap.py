@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.class_archive import class_archive_ensure
 from benchmarks.epoch_times import EpochTimes, following
 from benchmarks.others import others
 from benchmarks.output_gap_report import ASKED_FOR, EVENTS, NODES, lines_of, report_of, stages_of
@@ -127,6 +128,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
 
 def measure(session: Session) -> Report:
     options = session.options
+    class_archive_ensure(session.note)
     count = min(options.count, 2) if session.quick else options.count
     earlier = _earlier(options.add)
     rows: list[dict[str, Any]] = list(earlier["kills"])

@@ -28,6 +28,7 @@ from typing import Any
 
 from rich.table import Table
 
+from benchmarks.class_archive import class_archive_ensure
 from benchmarks.flink.cluster import JVM
 from benchmarks.flink.configuration import HEAP_MB, TUNING
 from benchmarks.flink.installation import VERSION, FlinkError, install
@@ -250,6 +251,7 @@ def recoveries(session: Session, rate: int) -> dict[str, Callable[[], Outcome]]:
 
 def measure(session: Session) -> Report:
     report = Report()
+    archive = class_archive_ensure(session.note)
     outcomes: dict[str, Outcome] = {}
     try:
         with stopping_in_order():
@@ -286,6 +288,7 @@ def measure(session: Session) -> Report:
         for label, outcome in outcomes.items()
     }
     report.parameters = {
+        "class_archive": archive,
         "nodes": NODES,
         "killed": KILLED,
         "quota_percent": CAPACITY,
