@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from controlplane.incidents import representation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
-from controlplane.snapshot import entities
+from controlplane.snapshot import document, entities
 from controlplane.topologies.models import AvailabilitySample, Problem, Topology
 from controlplane.tuple_rows import Unchanging
 from harness.eventually import eventually
@@ -87,10 +88,16 @@ def test_an_end_of_its_own_at_every_handing_out() -> None:
         assert gzip.decompress(document.gzip(end)) == b"x" * 100_000 + b"yyyyy" + end
 
 
-def test_the_time_is_that_of_the_answer(viewer: APIClient, topology: Topology) -> None:
+def test_the_time_is_that_of_the_answer(
+    viewer: APIClient, topology: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of two answers with the same content."""
+    moments = [timezone.now() + timedelta(milliseconds=number) for number in (1, 2)]
+    clock = SimpleNamespace(now=iter(moments).__next__)
+    monkeypatch.setattr(document, "timezone", clock)
     first, second = (viewer.get("/api/v1/snapshot/").json() for _ in range(2))
     assert first["entities"] == second["entities"]
-    assert first["server_time"] < second["server_time"]
+    assert [first["server_time"], second["server_time"]] == [iso(moment) for moment in moments]
 
 
 @pytest.mark.parametrize(("path", "what"), [("snapshot/", "entities"), ("events/", "results")])
