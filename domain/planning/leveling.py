@@ -44,14 +44,14 @@ def level_out(
         cost = _improve(state)
         return torn_chains(problem, {**kept, **_placed_in(state, nodes)}), cost
 
-    packed, spread, apart = (
-        _staying(problem, nodes, kept.items(), rows, closed=avoided) for avoided in ((), (), closed)
-    )
+    packed, spread = (_staying(problem, nodes, kept.items(), rows) for _ in "12")
     for members in _groups(free, problem, free):
         packed.put(_unit(members, problem, rows), index[free[members[0]]])
     best = min([packed, spread] if _spread(spread, units) else [packed], key=torn_and_cost)
-    if closed and _spread(apart, units) and torn_and_cost(apart)[0] <= torn_and_cost(best)[0]:
-        best = apart
+    if closed:
+        apart = _staying(problem, nodes, kept.items(), rows, closed=closed)
+        if _spread(apart, units) and torn_and_cost(apart)[0] <= torn_and_cost(best)[0]:
+            best = apart
     placed = {**placement.placed, **_placed_in(best, nodes)}
     return Placement(
         assignment={**placement.assignment, **placed},

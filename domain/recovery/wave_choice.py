@@ -15,6 +15,7 @@ from domain.planning import (
     torn_chains,
 )
 from domain.recovery import wording
+from domain.recovery.blocking import load_elsewhere
 from domain.recovery.costs import full_name
 from domain.recovery.homes import homeward
 from domain.recovery.incident import TopologyCase
@@ -98,14 +99,11 @@ class Choice:
         would make late what these brought back."""
         if not any(case.wave for case in self.cases):
             return set()
-        used = dict.fromkeys(self.situation.nodes, 0.0)
-        for name, deployment in self.situation.deployments.items():
-            down = self.situation.down(name)
-            for partition, node in deployment.assignment.items():
-                if partition not in down and node in used:
-                    used[node] += self.situation.costs[name][partition]
-        most = MUCH * self.situation.max_utilisation
-        return {n.name for n in self.situation.usable if n.load + used[n.name] >= most * n.capacity}
+        situation = self.situation
+        down = {name: situation.down(name) for name in situation.deployments}
+        used = load_elsewhere("", situation.deployments, situation.costs, down)
+        most = MUCH * situation.max_utilisation
+        return {n.name for n in situation.usable if n.load + used.get(n.name, 0.0) >= most * n.capacity}
 
     @property
     def answering(self) -> frozenset[str]:
