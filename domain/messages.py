@@ -137,6 +137,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Partitions that start again from the checkpoint; with `rollback`, and to restore, all do."""
         return [] if self.kind == "move" else self.restore
 
+    @property
+    def deployment(self) -> int:
+        """Generation of the plan that deployed the topology, 0 if that is not known."""
+        return self.deployed or (self.generation if self.kind == "deploy" else 0)
+
 
 class ShadowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Of the replica of a partition: its node, and how many epochs it lacks; `ready`: whether it could take

@@ -20,15 +20,10 @@ NONE_KEPT = (
 )
 
 
-def deployment_of(plan: Plan) -> int:
-    """Generation of the plan that deployed the topology, 0 if that is not known."""
-    return plan.deployed or (plan.generation if plan.kind == "deploy" else 0)
-
-
 def deployed_since(plan: Plan, generation: int) -> bool:
     """Whether the plan belongs to a later deployment than the run that applied `generation` last (0: none
     yet). Such a run has nothing that the plan could start from."""
-    return deployment_of(plan) > generation > 0
+    return plan.deployment > generation > 0
 
 
 def refusal(plan: Plan, checkpoint: int, restorable: Sequence[int]) -> TellProblem:

@@ -26,6 +26,7 @@ import structlog
 from domain.execution.job import KeeperStatus
 from domain.topology import Topology, split_partition
 from host.idle_pool import IdlePool
+from spark_jobs.agent.keeper_process import LAST
 from spark_jobs.operators.keyed_operator import KeyedOperator
 from spark_jobs.state.key_requests import KeyDesk, KeyRequest, KeyWork, WaitingRequest, desks
 from spark_jobs.state.key_states import encoded
@@ -36,8 +37,6 @@ from spark_jobs.state.storage_urls import open_storage
 
 log = structlog.get_logger()
 POLL = 0.1
-LAST = 10.0
-"""Seconds in which what waits is stored after SIGTERM, at most."""
 
 
 @dataclass(frozen=True, slots=True)

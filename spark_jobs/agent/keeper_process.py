@@ -12,13 +12,14 @@ from pathlib import Path
 import structlog
 
 from host.process_secrets import environment_for
-from spark_jobs.agent.keeper import LAST
 from spark_jobs.agent.spark_worker import die_with_parent
 from spark_jobs.state.key_requests import desks
 
 log = structlog.get_logger()
 PAUSE = 2.0
 """Seconds between two starts."""
+LAST = 10.0
+"""Seconds in which the keeper stores what waits after SIGTERM, at most."""
 
 
 class KeeperProcess:

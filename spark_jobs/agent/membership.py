@@ -16,7 +16,6 @@ import structlog
 
 from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError, Session, SessionState
-from domain.execution.adoption import deployment_of
 from domain.messages import (
     CheckpointAck,
     DeployedSpec,
@@ -169,7 +168,7 @@ class NodeMembership(threading.Thread):
         for name, plan, latest in zip(names, plans, told, strict=True):
             if plan is None or latest is None:
                 continue
-            deployed = deployment_of(plan.value)
+            deployed = plan.value.deployment
             # Before the driver of a new deployment has begun, the checkpoint is one of the deployment before.
             current = latest.value.generation >= deployed
             found[name] = Newest(

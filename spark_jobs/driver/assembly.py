@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from domain.execution.adoption import deployed_since, deployment_of
+from domain.execution.adoption import deployed_since
 from domain.execution.checkpoints import TOLERATED, UPLOAD_TIMEOUT, Checkpoints, complete_checkpoints
 from domain.messages import LatestCheckpoint, Telemetry
 from domain.topology import Topology
@@ -152,15 +152,15 @@ def open_log(
     origin, plan, newest = deployed_origin(topology), coordination.plan, coordination.latest
     other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
     deployed_again = plan is not None and deployed_since(plan, log.generation)
-    if plan is not None and 0 < deployment_of(plan) < log.deployed:
+    if plan is not None and 0 < plan.deployment < log.deployed:
         log.close()
         raise EpochLogError(
-            f"{log.path} is of deployment {log.deployed}, and the newest plan of {deployment_of(plan)}: the "
+            f"{log.path} is of deployment {log.deployed}, and the newest plan of {plan.deployment}: the "
             "database that counted them was lost. Restore its backup; or undeploy the topology, move the "
             "file away, and deploy it again to start from its first tuple."
         )
     if plan is not None and newest is not None and newest.checkpoint and not log.plans:
-        if newest.generation >= deployment_of(plan):
+        if newest.generation >= plan.deployment:
             log.close()
             raise EpochLogError(
                 f"{log.path} is empty, although checkpoint {newest.checkpoint} of this deployment is "

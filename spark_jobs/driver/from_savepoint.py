@@ -16,7 +16,6 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from domain.execution.adoption import deployment_of
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology import Topology, directory_partition
 from domain.topology.copies import operator_of
@@ -76,7 +75,7 @@ def begin(
 def _stored_bytes(topology: Topology, plan: Plan, checkpoints: str) -> int:
     """Bytes of the states that a driver before this one has unpacked."""
     with closing(CheckpointStorage(checkpoints)) as storage:
-        deployment = Deployment(topology.name, deployment_of(plan))
+        deployment = Deployment(topology.name, plan.deployment)
         found = [
             storage.find(deployment, plan.checkpoint, directory_partition(directory))
             for directory in storage.partitions(deployment, plan.checkpoint)
@@ -114,7 +113,7 @@ def _unpack(
                 storage,
                 with_state,
                 topology=topology.name,
-                deployed=deployment_of(plan),
+                deployed=plan.deployment,
                 scratch=Path(name),
             )
             for partition in without:
@@ -141,7 +140,7 @@ def _unpack(
 def _as_ours(record: CheckpointRecord, topology: str, plan: Plan) -> CheckpointRecord:
     """The record of the checkpoint that a savepoint becomes."""
     return msgspec.structs.replace(
-        record, topology=topology, deployed=deployment_of(plan), spec={**record.spec, "name": topology}
+        record, topology=topology, deployed=plan.deployment, spec={**record.spec, "name": topology}
     )
 
 
@@ -158,7 +157,7 @@ def without_state(topology: str, plan: Plan, partition: str) -> StoredManifest:
     manifest = Manifest(epoch=plan.checkpoint, generation=plan.generation)
     return StoredManifest(
         topology=topology,
-        deployed=deployment_of(plan),
+        deployed=plan.deployment,
         partition=partition,
         checkpoint=plan.checkpoint,
         generation=plan.generation,

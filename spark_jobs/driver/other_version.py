@@ -11,7 +11,6 @@ from contextlib import closing
 import msgspec
 import structlog
 
-from domain.execution.adoption import deployment_of
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology import Topology, TopologySpec
 from domain.topology.copies import operator_of
@@ -49,7 +48,7 @@ def go_over(
             lacking = [*plan.stateless, *_without_part(topology, plan, storage)]
             for partition in lacking:
                 storage.store(without_state(topology.name, plan, partition), [])
-        sink.forget(deployed=deployment_of(plan), after=plan.checkpoint)
+        sink.forget(deployed=plan.deployment, after=plan.checkpoint)
         at = dict(zip(newest.kept, newest.kept_at, strict=False))
         alone = msgspec.structs.replace(
             newest,
@@ -79,7 +78,7 @@ def _without_part(topology: Topology, plan: Plan, storage: CheckpointStorage) ->
     if not plan.divided:
         return []
     try:
-        record = storage.record(Deployment(topology.name, deployment_of(plan)), plan.checkpoint)
+        record = storage.record(Deployment(topology.name, plan.deployment), plan.checkpoint)
     except DamagedError as error:
         raise EpochLogError(
             f"the state of {', '.join(plan.divided)} is to be divided anew, and {error}. Deploy the version "

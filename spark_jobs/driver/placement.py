@@ -7,7 +7,6 @@ from typing import Any
 
 import structlog
 
-from domain.execution.adoption import deployment_of
 from domain.execution.instructions import HandOver
 from domain.execution.job import Division, Handover, Layout, placed_levels
 from domain.messages import Plan
@@ -64,7 +63,7 @@ class TaskPlacement:
         applied; one of a later deployment is for another driver, so it stays as it was first found."""
         newest = self._coordination.plan
         if self._deployed is None and newest is not None:
-            self._deployed = deployment_of(newest)
+            self._deployed = newest.deployment
         return self._deployed or 0
 
     def prepare(self) -> None:
