@@ -4,8 +4,12 @@ It stands in for Spark's own (`spark.python.daemon.module`), which loads nothing
 imports for itself: about a second of CPU here. Spark ends the workers of a job that is cancelled, and that
 second would come back on every healthy node at once whenever a node is lost in the middle of a job.
 
-pyarrow loads pandas and parts of itself when they are first needed: pandas with the first array that is made
-of something, since that may be one of pandas'; the others to group and to read. They are named here.
+A node that has joined waits for this process, with a fifth of a core for seconds. So it loads PySpark from
+where it is installed and not from the archive of sources that Spark puts first on the path, which would be
+compiled at each start; collects no garbage meanwhile; and loads pandas only for operators of users.
+
+pyarrow loads parts of itself when they are first needed, to group and to read. They are named here. It also
+asks for pandas with the first array that is made of something, since that may be one of pandas'.
 """
 
 from __future__ import annotations
@@ -13,30 +17,74 @@ from __future__ import annotations
 import gc
 import importlib
 import os
-
-# Its threads would not be there after a fork. To be said before numpy is imported.
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
-from pyspark.daemon import manager
-
-from spark_jobs.executor.loaded import set_apart
+import sys
+from importlib.abc import MetaPathFinder
 
 LOADED = (
-    "pandas",
+    "numpy.ma",
     "pyarrow.acero",
     "pyarrow.dataset",
-    "pyarrow.pandas_compat",
+    "pyspark.daemon",
     "pyspark.worker",
     "spark_jobs.executor.handover",
+    "spark_jobs.executor.loaded",
     "spark_jobs.executor.stages",
     "spark_jobs.executor.task",
     "spark_jobs.executor.warm_up",
 )
-for _name in LOADED:
-    importlib.import_module(_name)
+OPERATORS = "spark_jobs.operators"
+"""Those of no user."""
+
+
+class WithoutPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r} is needed here", name=name)
+
+
+def load() -> None:
+    """All that a task needs; what is loaded stays, so no garbage is collected meanwhile."""
+    gc.disable()
+    archives_forget(os.environ.get("SPARK_HOME", ""))
+    # Its threads would not be there after a fork. To be said before numpy is imported.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    environment = importlib.import_module("host.environment").read()
+    pyarrow_settle(pandas=any(name != OPERATORS for name in environment.operator_modules))
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.enable()
+
+
+def archives_forget(spark_home: str) -> None:
+    """Spark puts an archive of PySpark's sources and a jar before all else on the path; PySpark is installed,
+    and each worker would read their tables of contents again."""
+    for entry in list(sys.path):
+        if spark_home and entry.startswith(f"{spark_home}/") and os.path.isfile(entry):
+            sys.path.remove(entry)
+            sys.path_importer_cache.pop(entry, None)
+
+
+def pyarrow_settle(*, pandas: bool) -> None:
+    """Have pyarrow look for pandas, which it does once: with the first array. Where it finds none, it takes a
+    series of pandas for any other sequence."""
+    finder = WithoutPandas()
+    if not pandas:
+        sys.meta_path.insert(0, finder)
+    try:
+        importlib.import_module("pyarrow").array([""])
+    finally:
+        if not pandas:
+            sys.meta_path.remove(finder)
+
+
+load()
 
 if __name__ == "__main__":
-    # What is loaded stays, and workers share it: they need not look through it after every task.
+    from pyspark.daemon import manager
+
+    from spark_jobs.executor.loaded import set_apart
+
+    # Workers share it: they need not look through it after every task.
     set_apart()
     try:
         manager()
