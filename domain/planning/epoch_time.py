@@ -8,7 +8,7 @@ norm of high order takes its place; it falls with every move that helps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,19 +50,10 @@ Weighed = Callable[[Unit, int, Shares], Shares]
 class EpochTime:
     """Shares of the nodes' capacities: of each level's units on each node, and in sum.
 
-    movable: by node, the units that may move. levels: how many there are. closed: nodes that take no unit
-    more.
+    movable: by node, the units that may move. levels: how many there are.
     """
 
-    def __init__(
-        self,
-        nodes: Sequence[NodeSpace],
-        *,
-        levels: int,
-        max_utilisation: float,
-        closed: Collection[str] = (),
-    ) -> None:
-        self._open = np.array([node.name not in closed for node in nodes])
+    def __init__(self, nodes: Sequence[NodeSpace], *, levels: int, max_utilisation: float) -> None:
         self.capacity = np.array([max(node.capacity, 1e-9) for node in nodes])
         self.limit = max_utilisation
         self.level = np.zeros((levels, len(nodes)))
@@ -87,7 +78,7 @@ class EpochTime:
     def fits(self, unit: Unit) -> NDArray[np.bool_]:
         """Nodes with room for a unit that is nowhere yet."""
         fits: NDArray[np.bool_] = self.total + unit.cost / self.capacity <= self.limit + 1e-9
-        return fits & self._open
+        return fits
 
     def best_node(self, unit: Unit, among: NDArray[np.bool_] | None = None) -> int | None:
         """Where a unit that is nowhere yet costs least; None if it has room nowhere. among: nodes that it may

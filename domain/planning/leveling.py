@@ -17,6 +17,9 @@ from domain.planning.placement import PRECISION, NodeSpace, Placement, natural_k
 from domain.planning.problem import RecoveryProblem
 from domain.planning.whole_chains import torn_chains
 
+_Found = tuple[int, float, dict[str, str]]
+"""Torn chains, what epochs cost, and where partitions are."""
+
 MOST_MOVES = 50
 MOST_UNITS = 2_000
 """Larger waves are left as they were packed: many units on a node even each other out."""
@@ -31,30 +34,38 @@ def level_out(
     """The same partitions on the same nodes within the same bounds, with shorter epochs; the same placement
     if it is best. fixed: partitions that stay where the placement has them. closed: nodes to which the others
     go only if there is no room for all of them elsewhere, or chains would be torn."""
-    nodes = sorted((n for n in problem.nodes if not n.standby), key=lambda n: natural_key(n.name))
+    nodes = _places(problem)
     free = {p: node for p, node in placement.placed.items() if p not in fixed}
     if len(nodes) < 2 or not free or len(free) > MOST_UNITS:
         return placement
-    index = {node.name: position for position, node in enumerate(nodes)}
     rows = _rows(problem)
     kept = {p: node for p, node in placement.assignment.items() if p not in free}
     units = [_unit(members, problem, rows) for members in _groups(free, problem, {})]
 
-    def torn_and_cost(state: EpochTime) -> tuple[int, float]:
+    def improved(state: EpochTime, among: Sequence[NodeSpace]) -> _Found:
         cost = _improve(state)
-        return torn_chains(problem, {**kept, **_placed_in(state, nodes)}), cost
+        placed = _placed_in(state, among)
+        return torn_chains(problem, {**kept, **placed}), cost, placed
 
-    packed, spread = (_staying(problem, nodes, kept.items(), rows) for _ in "12")
+    def spread(among: Sequence[NodeSpace]) -> list[_Found]:
+        state = _staying(problem, among, kept.items(), rows)
+        return [improved(state, among)] if _spread(state, units) else []
+
+    index = {node.name: position for position, node in enumerate(nodes)}
+    packed = _staying(problem, nodes, kept.items(), rows)
     for members in _groups(free, problem, free):
         packed.put(_unit(members, problem, rows), index[free[members[0]]])
-    best = min([packed, spread] if _spread(spread, units) else [packed], key=torn_and_cost)
-    if closed:
-        apart = _staying(problem, nodes, kept.items(), rows, closed=closed)
-        if _spread(apart, units) and torn_and_cost(apart)[0] <= torn_and_cost(best)[0]:
-            best = apart
-    placed = {**placement.placed, **_placed_in(best, nodes)}
+    torn, _, moved = min([improved(packed, nodes), *spread(nodes)], key=lambda one: one[:2])
+    others = [node for node in nodes if node.name not in closed]
+    if 0 < len(others) < len(nodes):
+        # Of these alone: beside nodes with much to do, any placement on them would be as good.
+        for apart in spread(others):
+            moved = apart[2] if apart[0] <= torn else moved
+    placed = {**placement.placed, **moved}
+    assignment = {**placement.assignment, **moved}
+    best = _staying(problem, nodes, assignment.items(), rows)
     return Placement(
-        assignment={**placement.assignment, **placed},
+        assignment=assignment,
         placed=placed,
         load={
             node.name: round(float(total), PRECISION)
@@ -66,8 +77,12 @@ def level_out(
 
 def epoch_cost(problem: RecoveryProblem, placement: Placement) -> float:
     """How long epochs take under a placement, in what `EpochTime` counts."""
-    nodes = sorted((n for n in problem.nodes if not n.standby), key=lambda n: natural_key(n.name))
+    nodes = _places(problem)
     return _staying(problem, nodes, placement.assignment.items(), _rows(problem)).cost() if nodes else 0.0
+
+
+def _places(problem: RecoveryProblem) -> list[NodeSpace]:
+    return sorted((n for n in problem.nodes if not n.standby), key=lambda n: natural_key(n.name))
 
 
 def _placed_in(state: EpochTime, nodes: Sequence[NodeSpace]) -> dict[str, str]:
@@ -82,8 +97,6 @@ def _staying(
     nodes: Sequence[NodeSpace],
     staying: Collection[tuple[str, str]],
     rows: Mapping[str, int],
-    *,
-    closed: Collection[str] = (),
 ) -> EpochTime:
     """The nodes with what is not placed anew. What has no level is of a topology that has no part in this."""
     besides: defaultdict[str, float] = defaultdict(float)
@@ -91,9 +104,7 @@ def _staying(
         if name not in rows:
             besides[node] += problem.placed_costs[name]
     spaces = [replace(node, load=node.load + besides[node.name]) for node in nodes]
-    state = EpochTime(
-        spaces, levels=len(set(rows.values())), max_utilisation=problem.max_utilisation, closed=closed
-    )
+    state = EpochTime(spaces, levels=len(set(rows.values())), max_utilisation=problem.max_utilisation)
     index = {node.name: position for position, node in enumerate(nodes)}
     for name, node in sorted(staying):
         if name in rows and node in index:

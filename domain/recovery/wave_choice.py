@@ -23,8 +23,9 @@ from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.pace import keeps_pace
 from domain.recovery.wave_part import Part
 
-MUCH = 0.75
-"""Share of what may be planned on a node from which it has little time left."""
+SOME, MUCH = 0.5, 0.75
+"""Shares of what may be planned on a node. It has little time left from the share on that all nodes would
+have if the work were spread evenly, which counts from SOME to MUCH."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,13 @@ class Choice:
             return set()
         situation = self.situation
         down = {name: situation.down(name) for name in situation.deployments}
-        used = load_elsewhere("", situation.deployments, situation.costs, down)
-        most = MUCH * situation.max_utilisation
-        return {n.name for n in situation.usable if n.load + used.get(n.name, 0.0) >= most * n.capacity}
+        planned = load_elsewhere("", situation.deployments, situation.costs, down)
+        used = {n.name: n.load + planned.get(n.name, 0.0) for n in situation.usable}
+        capacity = sum(n.capacity for n in situation.usable)
+        even = (sum(used.values()) + self.proposal.cost) / capacity if capacity else 0.0
+        limit = situation.max_utilisation
+        share = min(max(even, SOME * limit), MUCH * limit)
+        return {n.name for n in situation.usable if used[n.name] >= share * n.capacity}
 
     @property
     def answering(self) -> frozenset[str]:

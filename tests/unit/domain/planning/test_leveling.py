@@ -118,6 +118,8 @@ def test_closed_nodes_get_something_only_where_others_have_no_room(cost: float) 
     elsewhere = {node for node in after.placed.values() if node != "n2"}
     assert bool(elsewhere) == (cost * len(graph.partitions) > BOUND * 100.0)
     assert after.placed.keys() == heaped(problem).placed.keys()
+    everywhere = {"n0", "n1", "n2"}
+    assert level_out(problem, heaped(problem), closed=everywhere) == level_out(problem, heaped(problem))
 
 
 def test_chains_are_not_torn_for_a_node_that_is_closed() -> None:
@@ -132,6 +134,29 @@ def test_chains_are_not_torn_for_a_node_that_is_closed() -> None:
     after = level_out(problem, before, closed={"n0"})
     assert after.placed["t/Parser[0]"] == after.placed["t/Parser[1]"] == "n0"
     assert set(after.placed.values()) == {"n0", "n1"}
+
+
+def test_what_a_closed_node_has_to_do_does_not_hide_what_others_save() -> None:
+    """One after the other, the largest first, leaves 28 and 20; then two change places."""
+    costs = {"Source[0]": 75.0, **{f"Out[{i}]": cost for i, cost in enumerate((12.0, 12.0, 8.0, 8.0, 8.0))}}
+    graph = Topology(
+        TopologySpec(
+            name="t",
+            operators=(
+                OperatorSpec(name="Source", kind="k"),
+                OperatorSpec(
+                    name="Out", kind="k", parallelism=5, inputs=(InputSpec(source="Source"),), output=True
+                ),
+            ),
+        )
+    )
+    problem = problem_of(costs, nodes=3, graph=graph)
+    placed = {f"t/Out[{i}]": "n1" for i in range(5)}
+    before = Placement(
+        assignment={"t/Source[0]": "n0", **placed}, placed=placed, load={"n0": 75.0, "n1": 48.0}, unplaced=()
+    )
+    after = level_out(problem, before, closed={"n0"})
+    assert after.load == {"n0": 75.0, "n1": 24.0, "n2": 24.0}
 
 
 def test_partitions_of_topologies_that_have_no_part_in_it_take_room() -> None:

@@ -8,16 +8,18 @@ from domain.recovery.incident import NodeView, Phase, TopologyCase
 from domain.recovery.incremental import Incremental
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.pace import KEEPS_PACE, LEAVES_TIME, predicted_load
-from domain.recovery.wave_choice import MUCH
+from domain.recovery.wave_choice import MUCH, SOME
 from tests.unit.domain.recovery.test_pace import costs, deployment
 
 BOUND = 0.8
 RUNNING, DOWN = "01", "2"
 """Chains: two run on node-1, 30 % of a core together; one more, which was at home there, takes 5."""
 COSTS = {**costs(), "Source2[0]": 3.0, "Query2[0]": 2.0}
-WITH_TIME, BUSY = 31.0 / (MUCH * BOUND), 29.0 / (MUCH * BOUND)
+WITH_TIME, BUSY = 31.0 / (SOME * BOUND), 29.0 / (SOME * BOUND)
 """Capacities of node-1 of which 30 % of a core are a little less and more than the share from which it has
-little time left. There is room for all three chains on both."""
+little time left, beside a node with much room. There is room for all three chains on both."""
+BUSIER = 29.0 / (MUCH * BOUND)
+"""A capacity of which they are more than the share from which it has little time beside any node."""
 
 
 def next_wave(
@@ -73,7 +75,13 @@ def test_it_replays_elsewhere_where_its_home_has_no_time() -> None:
 
 
 def test_a_node_without_time_takes_what_has_no_room_elsewhere() -> None:
-    assert targets(wave(number=1, capacity=BUSY, room=5.0)) == {"node-1"}
+    assert targets(wave(number=1, capacity=BUSIER, room=5.0)) == {"node-1"}
+
+
+@pytest.mark.parametrize(("capacity", "target"), [(55.0, "node-1"), (BUSIER, "node-2")])
+def test_what_all_have_is_not_much_up_to_a_share(capacity: float, target: str) -> None:
+    """node-2 has room for the wave alone, so that more than half of all nodes would be used: 55 and 60 %."""
+    assert targets(wave(number=1, capacity=capacity, room=7.0)) == {target}
 
 
 @pytest.mark.parametrize("number", [0, 1])
