@@ -92,7 +92,9 @@ class PlanAdoption:
 
     def _convenient(self, news: TurnBegun, next_due: float) -> bool:
         """Whether tokens can be placed before the next epoch is due, so that no query is delayed by a plan
-        that does not concern it; after a while it is done anyway."""
+        that does not concern it. After a while it is done anyway, and at once where the epoch has waited for
+        longer than that takes: queries are late then, and the plan may be what makes them quicker."""
         waited = news.at - self._ready_since if self._ready_since else 0.0
         self._ready_since = self._ready_since or news.at
-        return next_due - news.at > news.pin_seconds or waited > CONVENIENCE
+        left = next_due - news.at
+        return abs(left) > news.pin_seconds or waited > CONVENIENCE

@@ -17,7 +17,7 @@ COPIES = (
         "self.progress[partition] = self.shadows.progress[shadow_of(partition)]",
         "pass",
         "replicas",
-        found_by=29,
+        found_by=5,
     ),
     Fault(
         "a shadow counts as an epoch further than it is",
@@ -26,7 +26,7 @@ COPIES = (
         "max(self.progress[shadow], epoch)",
         "max(self.progress[shadow], epoch + 1)",
         "replicas",
-        found_by=2,
+        found_by=1,
     ),
     Fault(
         "a shadow that takes over may be further than its partition",
@@ -53,7 +53,7 @@ COPIES = (
         "epoch < checkpoint",
         "False",
         "replicas",
-        found_by=5,
+        found_by=2,
     ),
     Fault(
         "a shadow that began anew takes what an earlier job found",

@@ -47,7 +47,7 @@ EXECUTION = (
         "_process",
         SINK_FIRST,
         STATE_FIRST,
-        found_by=3,
+        found_by=8,
     ),
     Fault(
         "no restart after a disturbed job of a topology that is not deterministic",
@@ -55,7 +55,7 @@ EXECUTION = (
         "_job_ended",
         "if event.disturbed and not self.topology.deterministic:",
         "if False:",
-        found_by=11,
+        found_by=33,
     ),
     Fault(
         "nothing is asked of tasks but whether an executor was lost",
@@ -79,7 +79,7 @@ EXECUTION = (
         "acknowledged",
         "if (ack.generation, ack.attempt) == job}",
         "if ack.attempt == pending.attempt}",
-        found_by=162,
+        found_by=48,
     ),
     ATTEMPTS_IGNORED,
     Fault(
@@ -150,7 +150,7 @@ EXECUTION = (
         "_take",
         "durable=bool(missing or begun_anew)",
         "durable=False",
-        found_by=8,
+        found_by=10,
     ),
     Fault(
         "a plan is applied without a word of it in the log",
@@ -210,7 +210,7 @@ EXECUTION = (
         "_next",
         "tuple(arrived[source] for source in self.inputs)",
         "tuple(arrived.values())",
-        found_by=18,
+        found_by=28,
     ),
     Fault(
         "the number of a checkpoint of an undone history is used again, and attempts are ignored",
@@ -245,7 +245,7 @@ EXECUTION = (
         "range(last if since is None else since + 1, last + 1)",
         "range(last, last + 1)",
         "moves",
-        found_by=14,
+        found_by=0,
     ),
     Fault(
         "a new node keeps what it has of an undone history",
@@ -254,7 +254,7 @@ EXECUTION = (
         "storage.restore(since)",
         "pass",
         "moves",
-        found_by=22,
+        found_by=2,
     ),
     Fault(
         "a plan is applied while a replay runs under the one before",
@@ -262,7 +262,7 @@ EXECUTION = (
         "_in_the_way",
         "or news.misplaced or plan is not None",
         "",
-        found_by=26,
+        found_by=106,
     ),
     Fault(
         "old states go while a replay works on them",
@@ -295,7 +295,7 @@ EXECUTION = (
         "if self._is_read_in(epoch):",
         "if epoch > self.level.job.progress[self.partition]:",
         "cycles",
-        found_by=2,
+        found_by=3,
     ),
     Fault(
         "a lane goes on although feedback streams have nothing for its epochs",
@@ -312,7 +312,7 @@ EXECUTION = (
         "for name in component.operators:\n        least",
         "for name in ():\n        least",
         "cycles",
-        found_by=5,
+        found_by=44,
     ),
     Fault(
         "what a partition sent back is read before its checkpoint is there",
@@ -355,5 +355,6 @@ EXECUTION = (
         " or not well or at - self.since > timeout",
         "",
         "stops",
+        found_by=2,
     ),
 )
