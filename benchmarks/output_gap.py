@@ -128,7 +128,7 @@ def kill(stack: BenchmarkStack, times: EpochTimes, count: int, chance: random.Ra
 
 def measure(session: Session) -> Report:
     options = session.options
-    class_archive_ensure(session.note)
+    archive = class_archive_ensure(session.note)
     count = min(options.count, 2) if session.quick else options.count
     earlier = _earlier(options.add)
     rows: list[dict[str, Any]] = list(earlier["kills"])
@@ -175,6 +175,7 @@ def measure(session: Session) -> Report:
     report.parameters = {
         "nodes": NODES,
         "standbys": STANDBYS,
+        "class_archive": archive,
         "rate": RATE,
         "quota_percent": CAPACITY,
         "epoch_interval": 1.0,
