@@ -33,10 +33,12 @@ LOADED = (
     "spark_jobs.executor.warm_up",
 )
 OPERATORS = "spark_jobs.operators"
-"""Those of no user."""
+"""The package of the operators that come with Resurge; what else is allowed is of users."""
 
 
 class WithoutPandas(MetaPathFinder):
+    """Says that pandas is not installed."""
+
     def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(f"No module named {name!r} is needed here", name=name)
