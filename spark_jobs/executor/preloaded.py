@@ -18,7 +18,6 @@ import gc
 import importlib
 import os
 import sys
-from importlib.abc import MetaPathFinder
 
 LOADED = (
     "numpy.ma",
@@ -36,7 +35,7 @@ OPERATORS = "spark_jobs.operators"
 """The package of the operators that come with Resurge; what else is allowed is of users."""
 
 
-class WithoutPandas(MetaPathFinder):
+class WithoutPandas:
     """Says that pandas is not installed."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
