@@ -1,7 +1,6 @@
 """The shared class archive in benchmarks. `make up` makes it, so nodes of an installation have one.
 
-Without it a node takes 8 instead of 6 CPU seconds until its executor can work: 10 s more with a fifth of a
-core.
+Without it a node takes two CPU seconds more until its executor can work: 10 s with a fifth of a core.
 """
 
 from __future__ import annotations

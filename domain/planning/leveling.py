@@ -47,29 +47,30 @@ def level_out(
         placed = _placed_in(state, among)
         return torn_chains(problem, {**kept, **placed}), cost, placed
 
-    def spread(among: Sequence[NodeSpace]) -> list[_Found]:
+    def spread(among: Sequence[NodeSpace]) -> _Found | None:
         state = _staying(problem, among, kept.items(), rows)
-        return [improved(state, among)] if _spread(state, units) else []
+        return improved(state, among) if _spread(state, units) else None
 
     index = {node.name: position for position, node in enumerate(nodes)}
     packed = _staying(problem, nodes, kept.items(), rows)
     for members in _groups(free, problem, free):
         packed.put(_unit(members, problem, rows), index[free[members[0]]])
-    torn, _, moved = min([improved(packed, nodes), *spread(nodes)], key=lambda one: one[:2])
+    found = improved(packed, nodes), spread(nodes)
+    torn, _, moved = min((one for one in found if one is not None), key=lambda one: one[:2])
     others = [node for node in nodes if node.name not in closed]
-    if 0 < len(others) < len(nodes):
-        # Of these alone: beside nodes with much to do, any placement on them would be as good.
-        for apart in spread(others):
-            moved = apart[2] if apart[0] <= torn else moved
+    # On these alone: beside nodes with much to do, any placement on them would be as good.
+    apart = spread(others) if 0 < len(others) < len(nodes) else None
+    if apart is not None and apart[0] <= torn:
+        moved = apart[2]
     placed = {**placement.placed, **moved}
     assignment = {**placement.assignment, **moved}
-    best = _staying(problem, nodes, assignment.items(), rows)
+    state = _staying(problem, nodes, assignment.items(), rows)
     return Placement(
         assignment=assignment,
         placed=placed,
         load={
             node.name: round(float(total), PRECISION)
-            for node, total in zip(nodes, best.total * best.capacity, strict=True)
+            for node, total in zip(nodes, state.total * state.capacity, strict=True)
         },
         unplaced=placement.unplaced,
     )
@@ -82,6 +83,7 @@ def epoch_cost(problem: RecoveryProblem, placement: Placement) -> float:
 
 
 def _places(problem: RecoveryProblem) -> list[NodeSpace]:
+    """The nodes that partitions may be placed on, by name."""
     return sorted((n for n in problem.nodes if not n.standby), key=lambda n: natural_key(n.name))
 
 

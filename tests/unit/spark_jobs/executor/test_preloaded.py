@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from host.environment import ROOT
 from host.java import spark_home
 
 PROBE = """
@@ -71,11 +72,11 @@ def test_nothing_is_left_to_import_and_no_thread_is_lost() -> None:
 def test_pyspark_is_loaded_from_where_it_is_installed() -> None:
     """Not from the archive of its sources, which would be compiled at each start."""
     assert len(ARCHIVES) == 3
-    here = os.pathsep.join(str(path) for path in (*ARCHIVES, Path.cwd()))
+    here = os.pathsep.join(str(path) for path in (*ARCHIVES, ROOT))
     found = run(PROBE, SPARK_HOME=str(spark_home()), PYTHONPATH=here)
     assert Path(found["pyspark"]) == spark_home() / "__init__.py"
     assert not {str(path) for path in ARCHIVES} & set(found["path"])
-    assert str(Path.cwd()) in found["path"]
+    assert str(ROOT) in found["path"]
     assert found["loaded by a task"] == []
 
 
