@@ -57,6 +57,10 @@ class Paths:
         return f"{Paths.TOPOLOGIES}/{name}/executors"
 
     @staticmethod
+    def application(name: str) -> str:
+        return f"{Paths.TOPOLOGIES}/{name}/application"
+
+    @staticmethod
     def control(name: str) -> str:
         return f"{Paths.TOPOLOGIES}/{name}/control"
 

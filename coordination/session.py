@@ -303,6 +303,14 @@ class Session:
                 pass  # its session has ended just now
         return self._create(path, data, deadline, ephemeral=True)
 
+    def release(self, path: str) -> None:
+        """Delete an ephemeral znode that this session holds; one of another session stays."""
+        deadline = self._begin()
+        znode = self._read([path], deadline)[path]
+        if znode is not None and self.session and _owner(znode[1]) == self.session:
+            # No other session can have taken it: it would have deleted this one first.
+            self._results([(path, self._client.delete_async(path, version=znode[1].version))], deadline)
+
     def delete_tree(self, path: str, *, depth: int | None = None) -> None:
         """Delete a znode, if it is there, and everything below it. depth: how many levels that is, most
         likely; then the lowest ones are not asked for what is below them."""

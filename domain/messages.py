@@ -14,6 +14,7 @@ import msgspec
 from domain.value_words import plain_message
 from domain.values import (
     Address,
+    ApplicationId,
     BigCount,
     Capacity,
     Count,
@@ -21,6 +22,7 @@ from domain.values import (
     Epoch,
     Generation,
     Measure,
+    Memory,
     Method,
     Moment,
     NodeName,
@@ -71,7 +73,8 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
 class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
     """`stats/<id>`, persistent: the heartbeat, written once an interval. `cpu_seconds`: of each topology's
     processes, `own_cpu_seconds` of the agent, both since it began to count. `throttled`: share of the quota's
-    periods, since the heartbeat before, in which the node was stopped; 0 without a quota."""
+    periods, since the heartbeat before, in which the node was stopped; 0 without a quota. `topologies`: those
+    with an executor here; other versions call them `workers`."""
 
     id: NodeName
     at: Moment
@@ -79,7 +82,7 @@ class NodeStats(msgspec.Struct, frozen=True, kw_only=True):
     cpu_percent: Measure
     memory_bytes: BigCount
     disk_free_bytes: BigCount
-    workers: list[str] = []
+    topologies: list[str] = msgspec.field(default_factory=list, name="workers")
     cpu_seconds: dict[str, Measure] = {}
     own_cpu_seconds: Measure = 0.0
     throttled: Measure = 0.0
@@ -251,6 +254,21 @@ class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
     pid: Count
     present: list[str] = []
     gone: dict[str, ExecutorGone] = {}
+
+
+class SparkApplication(msgspec.Struct, frozen=True, kw_only=True):
+    """`topologies/<t>/application`, ephemeral: what agents start executors for. `id`: Spark's; executors
+    register at `host` and `port` of the driver and have `memory` as their heap. `ended`: by address, ids of
+    executors that the driver no longer has: should their processes still be there, other ones take their
+    place. `life`: the driver's fencing number, as in `DriverStatus`."""
+
+    id: ApplicationId
+    host: Address
+    port: Port
+    memory: Memory
+    pid: Count
+    life: Count = 0
+    ended: dict[str, list[str]] = {}
 
 
 class Replicas(msgspec.Struct, frozen=True, kw_only=True):
@@ -466,7 +484,7 @@ _values: dict[Any, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind)
     for kind in (
         NodeRegistration, NodeStats, DeployedSpec, Plan, Replicas, DriverStatus, ExecutorsSeen, Control,
-        Former, LatestCheckpoint, CheckpointAck, Snapshot, PartitionCosts,
+        SparkApplication, Former, LatestCheckpoint, CheckpointAck, Snapshot, PartitionCosts,
     )
 }  # fmt: skip
 _telemetry = msgspec.json.Decoder(Telemetry)

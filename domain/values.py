@@ -18,6 +18,10 @@ LARGEST_MEASURE = 1e15
 NodeName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
 Rack = Annotated[str, Meta(max_length=64)]
 Address = Annotated[str, Meta(max_length=255)]
+ApplicationId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,63}\Z")]
+MEMORY_PATTERN = r"^[1-9][0-9]{0,5}[mg]\Z"
+Memory = Annotated[str, Meta(pattern=MEMORY_PATTERN)]
+"""Of a virtual machine, such as `768m` or `2g`."""
 SessionId = Annotated[str, Meta(max_length=32)]
 Method = Annotated[str, Meta(max_length=16)]
 

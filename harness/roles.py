@@ -10,7 +10,6 @@ ROLES = {
     "QuorumPeerMain": "zookeeper",
     "redis-server": "redis",
     "deploy.master.Master": "spark-master",
-    "deploy.worker.Worker": "spark-worker",
     "CoarseGrainedExecutorBackend": "executor",
     "spark_jobs.executor.preloaded": "operators",
     "spark_jobs.driver": "driver",
@@ -25,7 +24,7 @@ ROLES = {
 }
 """Part of a command line, the first that fits, and which kind of process has it."""
 
-ON_NODES = ("node", "spark-worker", "executor", "operators", "keeper")
+ON_NODES = ("node", "executor", "operators", "keeper")
 OF_DRIVERS = ("driver", "driver-jvm")
 
 

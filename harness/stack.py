@@ -339,7 +339,7 @@ class Stack:
             return dict(msgspec.json.decode(client.get(Paths.plan(topology))[0]))
 
     def log(self, process: str) -> str:
-        """What a process has written (`web`, `node-1`, `driver.hashtags`, `node-1.worker.hashtags`)."""
+        """What a process has written (`web`, `node-1`, `driver.hashtags`)."""
         path = self.home / "log" / f"{process}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from host.class_archive import archive_options, quoted, spark_class_path
@@ -13,8 +14,16 @@ from host.class_archive import archive_options, quoted, spark_class_path
 # A control plane's JVMs live long and idle: the C1 compiler, one collector thread and the shared
 # class archive start in half the time and take a third of the memory of the defaults.
 SMALL_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xss512k")
+# A driver and its executors run few tasks a second: with the usual thresholds their code is interpreted for
+# minutes.
+ENGINE_JVM = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:CompileThresholdScaling=0.2",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+)
 
-# What Spark's daemons reflect into; `spark-class` would add the same through one more JVM at each start.
+# What Spark's processes reflect into; `spark-class` would add the same through one more JVM at each start.
 _SPARK_OPENS = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
@@ -69,7 +78,7 @@ def scala_version() -> str:
 
 
 def spark_variables(address: str) -> dict[str, str]:
-    """Environment of a Spark daemon that listens on `address`; `spark-class` would set the same. Without
+    """Environment of a process of Spark that listens on `address`; `spark-class` would set the same. Without
     the Scala version a worker looks for a source tree when it builds an executor's command."""
     return {
         "SPARK_HOME": str(spark_home()),
@@ -84,32 +93,38 @@ def class_archive_options() -> str:
     return quoted(archive_options(java_home() / "bin" / "java", spark_home()))
 
 
-def jvm_command(main: str, *, heap_mb: int, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+def jvm_command(main: str, *, heap_mb: int, options: Iterable[str] = ()) -> tuple[str, ...]:
     """Command line of a small JVM that runs `main` on Spark's class path."""
-    java, spark = java_home() / "bin" / "java", spark_home()
-    return (
-        str(java),
-        *SMALL_JVM,
-        *archive_options(java, spark),
-        f"-Xmx{heap_mb}m",
-        *options,
-        "-cp",
-        spark_class_path(spark),
-        main,
-    )
+    return _command(main, (*SMALL_JVM, f"-Xmx{heap_mb}m", *options))
 
 
-def spark_daemon_command(main: str, *, heap_mb: int, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+def spark_daemon_command(main: str, *, heap_mb: int, options: Iterable[str] = ()) -> tuple[str, ...]:
     """Command line of a Spark daemon (`Master`, `Worker`) without the detour through `spark-class`."""
-    opens = tuple(f"--add-opens={package}=ALL-UNNAMED" for package in _SPARK_OPENS)
-    return jvm_command(
-        main,
-        heap_mb=heap_mb,
-        options=(
-            "-XX:+IgnoreUnrecognizedVMOptions",
-            *opens,
-            "-Dio.netty.tryReflectionSetAccessible=true",
-            "-Djdk.reflect.useDirectMethodHandle=false",
-            *options,
-        ),
+    return jvm_command(main, heap_mb=heap_mb, options=(*_spark_options(), *options))
+
+
+def spark_executor_command(*, memory: str, options: Iterable[str]) -> tuple[str, ...]:
+    """Command line of an executor, up to its own arguments. memory: its heap, such as `768m`.
+
+    Spark's worker would add `--add-modules=jdk.incubator.vector`, which only linear algebra uses and which
+    keeps the JVM from taking its modules from the class archive.
+    """
+    flags = (*ENGINE_JVM, f"-Xmx{memory}", *_spark_options(), "-Dio.netty.allocator.type=pooled", *options)
+    return _command("org.apache.spark.executor.CoarseGrainedExecutorBackend", flags)
+
+
+def _command(main: str, options: Iterable[str]) -> tuple[str, ...]:
+    java, spark = java_home() / "bin" / "java", spark_home()
+    return (str(java), *archive_options(java, spark), *options, "-cp", spark_class_path(spark), main)
+
+
+def _spark_options() -> tuple[str, ...]:
+    return (
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _SPARK_OPENS),
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        "-Djdk.reflect.useDirectMethodHandle=false",
+        # Newer virtual machines warn of these, or refuse them.
+        "--enable-native-access=ALL-UNNAMED",
+        "--sun-misc-unsafe-memory-access=allow",
     )

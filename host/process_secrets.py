@@ -12,7 +12,7 @@ SPARK = "RESURGE_SPARK_SECRET"
 CHECKPOINTS = "RESURGE_CHECKPOINTS_PASSWORD"
 ADMINISTRATOR = "RESURGE_ADMIN_PASSWORD"
 EXECUTOR = "_SPARK_AUTH_SECRET"
-"""Spark's own name for what SPARK holds, under which a worker gives it to its executors."""
+"""Spark's own name for what SPARK holds, under which an agent gives it to its executors."""
 SECRETS = frozenset({KEY, DATABASE, REDIS, ZOOKEEPER, SPARK, CHECKPOINTS, ADMINISTRATOR, EXECUTOR})
 """Variables that hold a secret or, as a URL, may hold one."""
 
@@ -36,9 +36,8 @@ NEEDED: Mapping[str, frozenset[str]] = {
     # The driver's JVM is told the secret by the driver, once it runs.
     "driver-jvm": frozenset(),
     "node": frozenset({ZOOKEEPER, SPARK, CHECKPOINTS}),
-    # Master and workers read Spark's secret from a file with mode 0600.
+    # Reads Spark's secret from a file with mode 0600.
     "spark-master": frozenset(),
-    "spark-worker": frozenset({CHECKPOINTS}),
     # Stores the states of keys; runs operators, too.
     "keeper": frozenset({CHECKPOINTS}),
     "executor": frozenset({EXECUTOR, CHECKPOINTS}),

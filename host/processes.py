@@ -8,6 +8,7 @@ their own group.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -130,3 +131,9 @@ def end_session(session: int, *, grace: float) -> None:
             break
         time.sleep(0.05)
     kill_session(session)
+
+
+def die_with_parent() -> tuple[str, ...]:
+    """Command prefix that makes the kernel kill the program when the thread that started it ends."""
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "SIGKILL", "--") if setpriv else ()

@@ -1,4 +1,4 @@
-"""How Spark's daemons keep other users of the host out, as a file that only the product's user can read."""
+"""How Spark's master keeps other users of the host out, as a file that only the product's user can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNED_ONLY = "org.apache.spark.ui.JWSFilter"
 
 
 def daemon_properties(secret: str) -> Mapping[str, str]:
-    """For a master or a worker: no connection without `secret`, if there is one; no REST server; web pages,
+    """For a master: no connection without `secret`, if there is one; no REST server; web pages,
     which cannot be switched off, only for requests signed with a key that no process keeps."""
     return {
         **({AUTHENTICATE: "true", SECRET: secret} if secret else {}),

@@ -1,7 +1,7 @@
 """`python -m supervision.class_archive_build`: make the shared class archive where there is none yet.
 
-Starts ZooKeeper, a Spark master, a worker and a driver with one executor in a temporary directory, records
-the classes they load, and lets the JVM archive those. Takes half a minute of processor time at low priority.
+Starts ZooKeeper, a Spark master and a driver with one executor in a temporary directory, records the classes
+they load, and lets the JVM archive those. Takes half a minute of processor time at low priority.
 Exit status 1, and no archive, when it fails.
 """
 
@@ -21,8 +21,8 @@ from typing import Any
 from host.class_archive import archive_path, class_path_once, merge_class_lists, spark_class_path
 from host.environment import ROOT
 from host.java import MissingProgramError, java_home, spark_home
-from host.processes import end_session
-from spark_jobs.agent.spark_worker import SparkWorkers, die_with_parent
+from host.processes import die_with_parent, end_session
+from spark_jobs.agent.executors import Executors
 from spark_jobs.driver.cluster import Cluster
 from supervision import ports
 from supervision.ports import LOOPBACK
@@ -134,18 +134,11 @@ def train(home: Path) -> None:
             closing.callback(end_session, child.pid, grace=10)
             wait_until(program.ready, what=program.name, timeout=READY_TIMEOUT)
         master = f"spark://{LOOPBACK}:{chosen['spark_master']}"
-        workers = SparkWorkers(
-            node=TRAINING,
-            address=LOOPBACK,
-            slots=1,
-            master=master,
-            secret=secret,
-            home=home,
-            node_home=home / "node",
+        executors = Executors(
+            node=TRAINING, address=LOOPBACK, slots=1, secret=secret, home=home, node_home=home / "node"
         )
-        closing.callback(workers.stop_all)
-        workers.reconcile(frozenset({TRAINING}))
-        _run_application(master, secret, home)
+        closing.callback(executors.stop_all)
+        _run_application(master, secret, home, executors)
 
 
 def _spawn(program: Program, home: Path) -> subprocess.Popen[bytes]:
@@ -160,7 +153,7 @@ def _spawn(program: Program, home: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _run_application(master: str, secret: str, home: Path) -> None:
+def _run_application(master: str, secret: str, home: Path, executors: Executors) -> None:
     cluster = Cluster(
         topology=TRAINING,
         master=master,
@@ -171,6 +164,7 @@ def _run_application(master: str, secret: str, home: Path) -> None:
     )
     gateway: Any = cluster.context._gateway
     try:
+        executors.reconcile({TRAINING: cluster.application()})
         wait_until(lambda: bool(cluster.executors()), what="Spark's executor", timeout=READY_TIMEOUT)
         cluster.pin([LOOPBACK], lambda: False)
         cluster.exchange([_messages, _messages])

@@ -14,9 +14,9 @@ from supervision.zookeeper import log_configuration
 
 
 def spark_master_program(*, home: Path, port: int, ui_port: int, secret: str) -> Program:
-    """Describe the process, which answers only those who know `secret`. A restarted master finds its workers
-    and applications again in `spark/recovery`; `spark_recovery_clear` empties that when a whole installation
-    starts."""
+    """Describe the process, which answers only those who know `secret`. A restarted master finds its
+    applications again in `spark/recovery`; `spark_recovery_clear` empties that when a whole installation
+    starts. It has no workers, since agents start executors."""
     recovery = home / "spark" / "recovery"
     recovery.mkdir(parents=True, exist_ok=True)
     return Program(
@@ -29,12 +29,8 @@ def spark_master_program(*, home: Path, port: int, ui_port: int, secret: str) ->
                     f"-Dlog4j2.configurationFile={log_configuration(home)}",
                     "-Dspark.deploy.recoveryMode=FILESYSTEM",
                     f"-Dspark.deploy.recoveryDirectory={recovery}",
-                    # An application none of whose executors can start is ended, so that its driver's
-                    # exit is seen and its restart backs off; a lost worker does not count.
-                    "-Dspark.deploy.maxExecutorRetries=20",
                     "-Dspark.deploy.retainedApplications=10",
                     "-Dspark.deploy.retainedDrivers=0",
-                    "-Dspark.dead.worker.persistence=2",
                 ),
             ),
             "--host",
@@ -52,5 +48,5 @@ def spark_master_program(*, home: Path, port: int, ui_port: int, secret: str) ->
 
 
 def spark_recovery_clear(home: Path) -> None:
-    """Forget the workers and applications of the previous run: none of them is alive any more."""
+    """Forget the applications of the previous run: none of them is alive any more."""
     shutil.rmtree(home / "spark" / "recovery", ignore_errors=True)

@@ -102,7 +102,7 @@ class NodeCpu:
             cpu_percent=100.0 * (total - since.all) / seconds,
             agent_percent=100.0 * (one.own_cpu_seconds - since.own) / seconds,
             throttled=since.throttled / since.heartbeats,
-            topologies=one.workers,
+            topologies=one.topologies,
         )
 
 

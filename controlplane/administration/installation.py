@@ -212,7 +212,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
         ),
         Setting(
             "RESURGE_KEEP_LOGS", "keep_logs",
-            "<age>/<megabytes>. Logs of drivers, nodes and Spark workers on this host; other hosts need a "
+            "<age>/<megabytes>. Logs of drivers, nodes and executors on this host; other hosts need a "
             "rotation of their own.",
         ),
     ),

@@ -53,13 +53,10 @@ def driver_log(home: Path, topology: str) -> LogFile:
 
 
 def node_logs(home: Path, topology: str, node: str) -> list[LogFile]:
-    """Of the node's agent, its Spark worker, and its newest executors, with the Python workers of these."""
+    """Of the node's agent and its newest executors, with the Python workers of these."""
     _checked(topology)
     _checked(node)
-    found = [
-        LogFile(f"{node} agent", home / "log" / f"{node}.log"),
-        LogFile(f"{node} worker", home / "log" / f"{node}.worker.{topology}.log"),
-    ]
+    found = [LogFile(f"{node} agent", home / "log" / f"{node}.log")]
     work = home / "nodes" / node / WORK / topology
     applications = [one for one in _newest(work) if one.name.startswith("app-")]
     for application in applications[:1]:

@@ -1,4 +1,4 @@
-"""Logs of drivers, nodes and Spark workers on this host. Those of supervised processes are rotated by their
+"""Logs of drivers, nodes and executors on this host. Those of supervised processes are rotated by their
 supervisor.
 
 A file that is too long is copied, and emptied in place: its process appends to it and goes on. Of the lines

@@ -107,7 +107,7 @@ def _logs() -> Kept:
     keep = settings.RESURGE.keep_logs
     return Kept(
         name="logs",
-        title="Logs of drivers, nodes and Spark workers on this host",
+        title="Logs of drivers, nodes and executors on this host",
         variable="RESURGE_KEEP_LOGS",
         unit="MB",
         age=keep.age,

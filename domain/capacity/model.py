@@ -1,6 +1,6 @@
 """The CPU of a node, explained by the work that a topology does there.
 
-The processes of one topology on one node (Spark worker, executor, Python workers) take
+The processes of one topology on one node (executor, Python workers) take
 
     fixed + per_task * tasks + per_cpu_second * operators + per_tuple * tuples      [cores]
 

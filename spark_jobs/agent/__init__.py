@@ -1,1 +1,1 @@
-"""The agent of one node: registration, heartbeats, Spark workers and checkpoint uploads."""
+"""The agent of one node: registration, heartbeats, executors and checkpoint uploads."""

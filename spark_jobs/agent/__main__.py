@@ -18,9 +18,7 @@ def main() -> int:
         prog="python -m spark_jobs.agent", description="Run the agent of one node."
     )
     parser.add_argument("--node", required=True, help="name of the node, such as node-1")
-    parser.add_argument(
-        "--address", required=True, help="address its Spark workers listen on, such as 127.0.1.1"
-    )
+    parser.add_argument("--address", required=True, help="address its executors listen on, such as 127.0.1.1")
     parser.add_argument("--rack", required=True, help="failure domain, such as rack-a")
     parser.add_argument("--slots", type=int, default=2, help="cores of each topology's executor")
     parser.add_argument(

@@ -8,19 +8,21 @@ import queue
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 import structlog
 
+from domain.messages import SparkApplication
 from host.environment import Environment
+from spark_jobs.agent.executors import Executors
 from spark_jobs.agent.forgetting import Forgetting
 from spark_jobs.agent.keeper_process import KeeperProcess
 from spark_jobs.agent.lifeline import Lifeline
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
 from spark_jobs.agent.prefetch import Prefetch
-from spark_jobs.agent.spark_worker import SparkWorkers
 from spark_jobs.agent.statistics import UsageSampler
 from spark_jobs.agent.uploads import Uploader
 from spark_jobs.state.checkpoint_storage import CheckpointStorage
@@ -35,7 +37,7 @@ class AlreadyRunningError(RuntimeError):
 
 
 class Agent:
-    """One node. The main thread owns the Spark workers; ZooKeeper, the uploads and what is forgotten have a
+    """One node. The main thread owns the executors; ZooKeeper, the uploads and what is forgotten have a
     thread each."""
 
     def __init__(self, identity: NodeIdentity, environment: Environment) -> None:
@@ -48,13 +50,12 @@ class Agent:
         self._identity = replace(identity, lifeline=self._lifeline.port)
         self._stop = threading.Event()
         self._changed = threading.Event()
-        self._wanted: frozenset[str] = frozenset()
+        self._wanted: Mapping[str, SparkApplication | None] = {}
         self._gone: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._workers = SparkWorkers(
+        self._executors = Executors(
             node=identity.id,
             address=identity.address,
             slots=identity.slots,
-            master=environment.spark_master,
             secret=environment.spark_secret,
             home=environment.home,
             node_home=self._node_home,
@@ -66,8 +67,8 @@ class Agent:
             secret=environment.zookeeper_secret,
             session_timeout=environment.session_timeout,
             heartbeat_interval=environment.heartbeat_interval,
-            usage=UsageSampler(os.getsid(0), self._node_home, roots=self._workers.processes).sample,
-            workers=lambda: self._workers.topologies,
+            usage=UsageSampler(os.getsid(0), self._node_home, roots=self._executors.processes).sample,
+            executors=lambda: self._executors.topologies,
             on_wanted=self._want,
         )
         self._forgetting = Forgetting(
@@ -106,10 +107,10 @@ class Agent:
             thread.start()
         code = 0
         while not self._stop.is_set():
-            self._workers.reconcile(self._wanted)
+            self._executors.reconcile(self._wanted)
             self._keeper.reconcile()
             while not self._gone.empty():
-                self._workers.forget(self._gone.get(), self._wanted)
+                self._executors.forget(self._gone.get(), self._wanted)
             if not all(thread.is_alive() for thread in self._threads):
                 log.error("a thread of the agent ended unexpectedly; the agent stops to be started again")
                 code = 1
@@ -121,7 +122,7 @@ class Agent:
         self._forgetting.finish()
         self._membership.finish()
         self._uploader.finish()
-        self._workers.stop_all()
+        self._executors.stop_all()
         self._keeper.stop()
         self._lifeline.close()
         log.info("agent ends")
@@ -131,7 +132,7 @@ class Agent:
         self._stop.set()
         self._changed.set()
 
-    def _want(self, topologies: frozenset[str]) -> None:
+    def _want(self, topologies: Mapping[str, SparkApplication | None]) -> None:
         if topologies != self._wanted:
             self._wanted = topologies
             self._changed.set()

@@ -65,7 +65,7 @@ class Forgetting(threading.Thread):
         on_gone: Callable[[str], None],
     ) -> None:
         """ask: which deployments of these names are over. Raises `CoordinationUnavailableError`. on_gone:
-        called with each name that no topology has any more; the files of Spark workers are not ours."""
+        called with each name that no topology has any more; the files of executors are not ours."""
         super().__init__(name="forgetting", daemon=True)
         self._home = node_home
         self._ask = ask

@@ -12,7 +12,7 @@ from pathlib import Path
 import structlog
 
 from host.process_secrets import environment_for
-from spark_jobs.agent.spark_worker import die_with_parent
+from host.processes import die_with_parent
 from spark_jobs.state.key_requests import desks
 
 log = structlog.get_logger()
@@ -23,7 +23,7 @@ LAST = 10.0
 
 
 class KeeperProcess:
-    """Not thread-safe: the main thread owns it, as it does the Spark workers, and for the same reason."""
+    """Not thread-safe: the main thread owns it, as it does the executors, and for the same reason."""
 
     def __init__(self, node_home: Path) -> None:
         self._home = node_home

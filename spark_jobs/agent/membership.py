@@ -1,7 +1,7 @@
-"""A node's membership in the cluster: registration, heartbeats, and the topologies that need a worker here.
+"""A node's membership in the cluster: registration, heartbeats, and which topologies need an executor on it.
 
-Losing ZooKeeper changes nothing on the node: the last known set of topologies stays in force, and with a new
-session (after an expiry, or a server that lost its data) everything is written again.
+Losing ZooKeeper changes nothing on the node: the last known topologies stay in force, and with a new session
+(after an expiry, or a server that lost its data) everything is written again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -25,6 +25,7 @@ from domain.messages import (
     NodeRegistration,
     NodeStats,
     Plan,
+    SparkApplication,
 )
 from spark_jobs.agent.forgetting import Over, over
 from spark_jobs.agent.prefetch import Newest
@@ -36,7 +37,7 @@ log = structlog.get_logger()
 RELIST_INTERVAL = 5.0
 """Seconds. Watches are hints; listing everything this often finds what one of them missed."""
 MISSING_GRACE = 30.0
-"""Seconds for which a topology keeps its worker after its specification has vanished from ZooKeeper."""
+"""Seconds for which a topology keeps its executor after its specification has vanished from ZooKeeper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,8 @@ class NodeMembership(threading.Thread):
     """One thread that registers, writes heartbeats and follows topologies.
 
     The session's callbacks only put a word into a queue. `on_wanted` is called, in this thread, with the
-    names of the topologies that need a worker here.
+    topologies that need an executor here: by name the application of their driver, None where ZooKeeper has
+    none now.
     """
 
     def __init__(
@@ -69,15 +71,15 @@ class NodeMembership(threading.Thread):
         session_timeout: float,
         heartbeat_interval: float,
         usage: Callable[[], NodeUsage],
-        workers: Callable[[], list[str]],
-        on_wanted: Callable[[frozenset[str]], None],
+        executors: Callable[[], list[str]],
+        on_wanted: Callable[[Mapping[str, SparkApplication | None]], None],
         secret: str = "",
     ) -> None:
         super().__init__(name="membership", daemon=True)
         self._identity = identity
         self._interval = heartbeat_interval
         self._usage = usage
-        self._workers = workers
+        self._executors = executors
         self._on_wanted = on_wanted
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._registered_session = ""
@@ -187,7 +189,7 @@ class NodeMembership(threading.Thread):
         except queue.Empty:
             return None
         if event in (SessionState.SUSPENDED, SessionState.LOST):
-            log.warning("zookeeper session " + event.lower(), workers=self._workers())
+            log.warning("zookeeper session " + event.lower(), executors=self._executors())
         return event
 
     def _register(self) -> None:
@@ -224,7 +226,7 @@ class NodeMembership(threading.Thread):
             cpu_percent=usage.cpu_percent,
             memory_bytes=usage.memory_bytes,
             disk_free_bytes=usage.disk_free_bytes,
-            workers=self._workers(),
+            topologies=self._executors(),
             cpu_seconds=dict(usage.cpu_seconds),
             own_cpu_seconds=usage.own_cpu_seconds,
             throttled=usage.throttled,
@@ -234,9 +236,9 @@ class NodeMembership(threading.Thread):
     def _list_topologies(self) -> None:
         """Read which topologies are to run and watch for the next change.
 
-        A topology whose specification is missing keeps its worker for a while: a ZooKeeper that lost its
+        A topology whose specification is missing keeps its executor for a while: a ZooKeeper that lost its
         data gets everything written again, and until then nothing on the node may stop because of it. One
-        that is undeployed keeps its worker until its driver has ended, which takes a last checkpoint before.
+        that is undeployed keeps its executor until its driver, which takes a last checkpoint, has ended.
         """
         names = self._session.children(Paths.TOPOLOGIES, watch=True) or []
         specs = self._session.get_many([(Paths.spec(name), DeployedSpec) for name in names], watch=True)
@@ -256,4 +258,9 @@ class NodeMembership(threading.Thread):
         self._wanted = frozenset(name for name, running in found.items() if running or name in leaving)
         # The end of a driver is seen at the next beat.
         self._listed_at = now if not leaving else 0.0
-        self._on_wanted(self._wanted)
+        wanted = sorted(self._wanted)
+        applications = self._session.get_many(
+            [(Paths.application(name), SparkApplication) for name in wanted], watch=True
+        )
+        known = {name: one.value for name, one in zip(wanted, applications, strict=True) if one is not None}
+        self._on_wanted({name: known.get(name) for name in wanted})

@@ -82,9 +82,9 @@ class UsageSampler:
             before = self._before.get(key)
             used[owner] += _ticks(one) - (_ticks(before) if before else 0)
         for key, gone in self._before.items():
-            # Its parent has just reaped it, with all that was counted before.
+            # Its parent has just reaped it, with all that was counted before for whom it belonged to.
             if key not in alive and gone.parent in by_pid:
-                used[self._owner.get(key, "")] -= _ticks(gone)
+                used[_owner(by_pid[gone.parent], by_pid, owners)] -= _ticks(gone)
         self._owner = {key: owner for key, owner in self._owner.items() if key in alive}
         return {owner: max(0, ticks) for owner, ticks in used.items()}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging.config
 import os
+import re
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ import structlog
 
 from domain.messages import DriverStatus, ProblemReport
 from domain.topology import load_topology
+from domain.values import MEMORY_PATTERN
 from host import environment
 from host.logs import logging_configuration
 from host.private import umask_set
@@ -40,7 +42,9 @@ SECOND = "The driver that runs goes on. Find out what started a second one."
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.driver", description=__doc__)
     parser.add_argument("--topology", required=True, help="name of a deployed topology")
-    parser.add_argument("--executor-memory", default="768m", help="memory of each executor (default 768m)")
+    parser.add_argument(
+        "--executor-memory", default="768m", type=_memory, help="memory of each executor (default 768m)"
+    )
     options = parser.parse_args(arguments)
     umask_set()
     settings = environment.read()
@@ -84,6 +88,12 @@ def prepare_spark_environment() -> None:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+
+
+def _memory(text: str) -> str:
+    if not re.match(MEMORY_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount of memory such as 768m or 2g")
+    return text
 
 
 def _drive(

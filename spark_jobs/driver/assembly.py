@@ -15,6 +15,7 @@ from domain.messages import LatestCheckpoint, Telemetry
 from domain.topology import Topology
 from host.environment import Environment
 from spark_jobs.driver import from_savepoint
+from spark_jobs.driver.application_report import ApplicationReport
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError, epoch_log_directory
 from spark_jobs.driver.epoch_planner import EpochPlanner, monotonic_clock
@@ -71,7 +72,10 @@ def epoch_loop(
         closing.callback(cluster.stop)
         watch = ExecutorWatch(
             ExecutorReport(topology.name, coordination.connection),
-            hosts=lambda: {executor.host for executor in cluster.executors()},
+            ApplicationReport(
+                topology.name, coordination.connection, cluster.application(), life=lambda: log.life
+            ),
+            executors=cluster.executors,
             addresses=lambda: coordination.addresses,
             registered=lambda: coordination.alive,
             clock=clock,

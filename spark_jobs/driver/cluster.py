@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 import time
@@ -18,7 +19,8 @@ from pyspark.serializers import CPickleSerializer
 
 from domain.execution.footprint import footprint_of
 from domain.execution.job import Handover, Job, Layout, TaskReport, decode_report
-from host.java import class_archive_options
+from domain.messages import SparkApplication
+from host.java import ENGINE_JVM, class_archive_options
 from host.process_secrets import EXECUTOR
 from host.spark_properties import AUTHENTICATE, SECRET
 from spark_jobs.driver.beside import JobBeside
@@ -31,23 +33,21 @@ from spark_jobs.executor.level_context import Message
 from spark_jobs.executor.stages import same_slot, token
 from spark_jobs.executor.task import REPORT, LevelTask
 from spark_jobs.executor.warm_up import STAGES, WarmUp
-from spark_jobs.executor_resource import application_conf
 
 log = structlog.get_logger()
 TAG, REPLAY_TAG, PREPARING_TAG = "epochs", "replay", "preparing"
 # A new executor is warm when a job on it takes less than that many seconds, or no longer gets quicker.
 ROUNDS, QUICK, STEADY = 6, 0.3, 0.8
 WARMING_TAG = "warming"
-# Few tasks a second run in each JVM: with the usual thresholds their code is interpreted for minutes.
-SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.2 -XX:+UseSerialGC -Xshare:auto"
 
 SETTINGS = {
     # A third of the time of a small Python task (DESIGN, section 3).
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.executor.extraJavaOptions": SMALL_JVM,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
+    # So only an executor's connection tells that it has ended, and nothing more is waited for.
+    "spark.standalone.executorRemoveDelayOnDisconnection": "1ms",
     # A lost node is found misplaced and reported absent, never waited for, never excluded.
     "spark.task.maxFailures": "16",
     "spark.stage.maxConsecutiveAttempts": "64",
@@ -84,7 +84,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """`host` is the address of the node whose worker runs it; the id is never used twice."""
+    """`host` is the address of the node that runs it; the id is never used twice."""
 
     id: str
     host: str
@@ -102,8 +102,8 @@ class Cluster:
         conf.set("spark.executor.memory", executor_memory).set("spark.driver.memory", "512m")
         conf.set("spark.driver.host", host).set("spark.driver.bindAddress", host)
         conf.set("spark.local.dir", local_dir)
-        conf.set("spark.driver.extraJavaOptions", f"{SMALL_JVM} {class_archive_options()}".strip())
-        for name, value in {**SETTINGS, **application_conf(topology)}.items():
+        conf.set("spark.driver.extraJavaOptions", " ".join((*ENGINE_JVM, class_archive_options())).strip())
+        for name, value in SETTINGS.items():
             conf.set(name, value)
         self.context = _context(conf, secret)
         self.context.setLogLevel("ERROR")
@@ -131,6 +131,17 @@ class Cluster:
         )
         self._asking = threading.Lock()
         self._runs, self._replay_runs = TaskRuns(self.context), TaskRuns(self.context)
+        self._memory = executor_memory
+
+    def application(self) -> SparkApplication:
+        """What agents start executors for."""
+        return SparkApplication(
+            id=self.context.applicationId,
+            host=self._scala.conf().get("spark.driver.host"),
+            port=int(self._scala.conf().get("spark.driver.port")),
+            memory=self._memory,
+            pid=os.getpid(),
+        )
 
     def _begin_beside(self) -> None:
         self.context.addJobTag(REPLAY_TAG)
@@ -164,27 +175,28 @@ class Cluster:
         same hosts, one task on each. With a fifth of a core the first takes ten seconds, the fourth one."""
         self.context.addJobTag(WARMING_TAG)
         tokens = self._cached_tokens(hosts)
-        before = float("inf")
+        rounds: list[float] = []
         try:
             for _ in range(ROUNDS):
                 started = time.monotonic()
                 self._chained(tokens, [WarmUp(stage) for stage in range(STAGES)]).collect()
-                took = time.monotonic() - started
+                took, before = time.monotonic() - started, rounds[-1] if rounds else float("inf")
+                rounds.append(took)
                 if took < QUICK or took > STEADY * before:
-                    return
-                before = took
+                    break
+            log.info("executors warmed up", hosts=hosts, rounds=[round(one, 1) for one in rounds])
         finally:
             tokens.unpersist()
 
     def give_up(self, executors: frozenset[Executor]) -> None:
         """Have Spark give these no more work, although it has not missed them yet. Should their node still be
-        there, its worker ends them and starts others."""
+        there, its agent ends them and starts others (`ApplicationReport`)."""
         with self._asking:
             new = sorted(one.id for one in executors if one.id not in self._given_up)
             self._given_up.update(new)
         if new:
             log.warning("executors given up", executors=new)
-            # It waits for Spark's master, which the loop should not.
+            # It waits for an answer of Spark's master, which knows none of them.
             threading.Thread(target=self._kill, args=(new,), name="giving-up", daemon=True).start()
 
     def _kill(self, ids: list[str]) -> None:
@@ -352,12 +364,15 @@ class Cluster:
 
 
 def _context(conf: SparkConf, secret: str) -> SparkContext:
-    if not secret:
-        return SparkContext(conf=conf)
-    conf.set(AUTHENTICATE, "true")
+    if secret:
+        conf.set(AUTHENTICATE, "true")
     # Its command line, which every user of the host can read, names what `conf` holds by now.
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]  # PySpark has no types here
-    conf.set(SECRET, secret)
+    if secret:
+        conf.set(SECRET, secret)
+    # Agents start the executors: a master that has workers is to start none there. The command line may not
+    # say so.
+    conf.set("spark.cores.max", "0")
     context = SparkContext(gateway=gateway, conf=conf)
     # Executors have it in their environment. The Python processes that they start do not need it.
     context.environment[EXECUTOR] = ""

@@ -16,6 +16,8 @@ import structlog
 from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError, Session
 from domain.messages import ExecutorGone, ExecutorsSeen, NodeRegistration
+from spark_jobs.driver.application_report import ApplicationReport
+from spark_jobs.driver.cluster import Executor
 
 log = structlog.get_logger()
 INTERVAL = 0.1
@@ -64,20 +66,22 @@ class ExecutorReport:
 class ExecutorWatch:
     """Looks several times a second, in a thread of its own, whether or not a job runs.
 
-    hosts: addresses with an executor. addresses: of all nodes, by name. registered: names of nodes.
+    executors: those that the driver has. addresses: of all nodes, by name. registered: names of nodes.
     """
 
     def __init__(
         self,
         report: ExecutorReport,
+        application: ApplicationReport,
         *,
-        hosts: Callable[[], set[str]],
+        executors: Callable[[], frozenset[Executor]],
         addresses: Callable[[], Mapping[str, str]],
         registered: Callable[[], frozenset[str]],
         clock: Callable[[], float],
     ) -> None:
         self._report = report
-        self._hosts = hosts
+        self._application = application
+        self._executors = executors
         self._addresses = addresses
         self._registered = registered
         self._clock = clock
@@ -88,12 +92,15 @@ class ExecutorWatch:
     def close(self) -> None:
         self._closed.set()
         self._thread.join(2)
+        self._application.withdraw()
 
     def _run(self) -> None:
         pause = INTERVAL
         while not self._closed.wait(pause):
             try:
-                hosts = self._hosts()
+                executors = self._executors()
+                self._application.update(executors)
+                hosts = {executor.host for executor in executors}
                 present = {node for node, host in dict(self._addresses()).items() if host in hosts}
                 self._report.update(present, self._registered(), self._clock())
                 pause = INTERVAL

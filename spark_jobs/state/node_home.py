@@ -21,7 +21,7 @@ SNAPSHOTS: Final = "snapshots"
 KEYS: Final = "keys"
 """Keys whose states are to be stored (`spark_jobs.state.key_requests`)."""
 WORK: Final = "work"
-"""Of the Spark worker of a topology, with the logs of its executors."""
+"""Where the executors of a topology work, with their logs."""
 SAMPLES: Final = "samples"
 """Rows for those who look at them (`spark_jobs.state.sample_files`), of any deployment."""
 

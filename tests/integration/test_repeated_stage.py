@@ -196,6 +196,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         os.environ |= before
 
 
+def test_a_master_with_workers_of_its_own_starts_no_executors_there(bench: Bench) -> None:
+    assert bench.cluster.context.getConf().get("spark.cores.max") == "0"
+
+
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_stage_that_ran_again_is_noticed(bench: Bench, lost: bool) -> None:
     if lost:

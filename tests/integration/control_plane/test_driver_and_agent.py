@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -22,6 +22,7 @@ from domain.messages import (
     NodeRegistration,
     NodeStats,
     Plan,
+    SparkApplication,
 )
 from spark_jobs.agent import membership
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
@@ -259,7 +260,7 @@ class Node:
     """The membership of a node, and the applications that it has to run."""
 
     def __init__(self, hosts: str) -> None:
-        self.wanted: list[frozenset[str]] = []
+        self.wanted: list[Mapping[str, SparkApplication | None]] = []
         self.identity = NodeIdentity(
             id="node-1", address="127.0.1.1", rack="rack-a", slots=2, capacity=100, standby=False, pid=20,
             lifeline=4711,
@@ -270,14 +271,15 @@ class Node:
             session_timeout=1.0,
             heartbeat_interval=0.1,
             usage=lambda: NodeUsage(cpu_percent=1.0, memory_bytes=1, disk_free_bytes=1),
-            workers=list,
+            executors=list,
             on_wanted=self.wanted.append,
         )
 
     def wants(self, *topologies: str) -> None:
-        wait_until(
-            lambda: bool(self.wanted) and self.wanted[-1] == set(topologies), what=str(topologies), timeout=20
-        )
+        def told() -> bool:
+            return bool(self.wanted) and self.wanted[-1].keys() == set(topologies)
+
+        wait_until(told, what=str(topologies), timeout=20)
 
 
 @pytest.fixture
@@ -333,6 +335,27 @@ def test_a_node_works_for_running_topologies_and_some_time_for_vanished_ones(
     node.wants("a", "c")
     monkeypatch.setattr(membership, "MISSING_GRACE", 0.0)
     node.wants()
+
+
+def test_a_node_is_told_the_application_of_each_topology(session: Session, node: Node) -> None:
+    application = SparkApplication(id="app-1", host="127.0.0.1", port=4040, memory="512m", pid=1)
+    session.put(Paths.spec("a"), deployed("a"))
+    session.put(Paths.spec("b"), deployed("b"))
+    assert session.claim(Paths.application("a"), application)
+    node.membership.start()
+
+    def told(**wanted: SparkApplication | None) -> None:
+        wait_until(lambda: bool(node.wanted) and node.wanted[-1] == wanted, what=str(wanted), timeout=20)
+
+    told(a=application, b=None)
+    other = msgspec.structs.replace(application, id="app-2")
+    assert session.claim(Paths.application("b"), other)
+    told(a=application, b=other)
+    session.release(Paths.application("a"))
+    told(a=None, b=other)
+    with closing(opened(session.hosts)) as stranger:
+        stranger.release(Paths.application("b"))
+        assert session.exists(Paths.application("b")), "it is not its znode"
 
 
 def test_an_acknowledgement_is_written_as_often_as_need_be(session: Session, node: Node) -> None:

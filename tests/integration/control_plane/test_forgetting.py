@@ -49,7 +49,7 @@ class Node:
             session_timeout=4.0,
             heartbeat_interval=0.2,
             usage=lambda: NodeUsage(cpu_percent=1.0, memory_bytes=1, disk_free_bytes=1),
-            workers=list,
+            executors=list,
             on_wanted=lambda _: None,
         )
         self.forgetting = Forgetting(node_home=home, ask=self.membership.over, on_gone=self.gone.append)
@@ -131,7 +131,7 @@ def test_nothing_stays_of_a_name_that_is_gone(
         assert node.left("counts"), "its driver may still work"
         formers_clear(coordination, home)
         node.forgetting.look()
-        assert node.gone == ["counts"], "the Spark worker's directory is the agent's"
+        assert node.gone == ["counts"], "the executors' directory is the agent's"
         assert sorted(path.name for path in node.home.glob("*/*")) == ["counts"]
         # A task that was frozen writes again.
         node.filled("counts", deployed.generation)

@@ -1,4 +1,4 @@
-"""The processes below the engine: nodes, their registration and workers, restarts, and a clean end."""
+"""The processes below the engine: nodes, their registration and executors, restarts, and a clean end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from domain.messages import (
     Former,
     NodeRegistration,
     NodeStats,
+    SparkApplication,
     decode,
     encode,
 )
@@ -72,13 +74,15 @@ def registration(client: KazooClient, node: str) -> NodeRegistration | None:
     return decode(data, NodeRegistration) if data else None
 
 
-def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: KazooClient) -> None:
+def test_nodes_register_work_and_survive_zookeeper(
+    plane: DataPlane, client: KazooClient, request: pytest.FixtureRequest
+) -> None:
     def registered(node: str) -> NodeRegistration | None:
         return registration(client, node)
 
-    def workers(node: str) -> list[str]:
+    def executors(node: str) -> list[str]:
         data = read(client, Paths.stats(node))
-        return decode(data, NodeStats).workers if data else []
+        return decode(data, NodeStats).topologies if data else []
 
     eventually(lambda: registered("node-1") and registered("node-2"), "both nodes register")
     first = registered("node-1")
@@ -87,9 +91,18 @@ def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: Kaz
 
     spec = encode(DeployedSpec(name="one", version=1, spec={}))
     client.create(Paths.spec("one"), spec, makepath=True)
-    eventually(lambda: workers("node-1") == ["one"] and workers("node-2") == ["one"], "workers start")
+    # A driver that takes connections and does not answer: executors wait for it.
+    driver = socket.create_server(("127.0.0.1", 0), backlog=100)
+    request.addfinalizer(driver.close)
+    application = encode(
+        SparkApplication(
+            id="app-1", host="127.0.0.1", port=driver.getsockname()[1], memory="512m", pid=os.getpid()
+        )
+    )
+    client.create(Paths.application("one"), application, ephemeral=True)
+    eventually(lambda: executors("node-1") == ["one"] and executors("node-2") == ["one"], "executors start")
     processes = {member.pid for member in session_members(first.pid)}
-    assert len(processes) == 2, "the agent and its Spark worker"
+    assert len(processes) == 2, "the agent and its executor"
 
     # ZooKeeper comes back without its data: new sessions, the same processes.
     zookeeper = plane.child("zookeeper")
@@ -107,14 +120,14 @@ def test_nodes_register_work_and_survive_zookeeper(plane: DataPlane, client: Kaz
     assert {member.pid for member in session_members(first.pid)} == processes
     client.create(Paths.spec("one"), spec, makepath=True)
 
-    # After undeploying, the Spark worker ends once no driver is left, and the node stays.
+    # After undeploying, the executor ends once no driver is left, and the node stays.
     client.create(Paths.driver("one"), b"{}", ephemeral=True, makepath=True)
     beat = client.get(Paths.stats("node-1"))[1].version
     client.set(Paths.spec("one"), encode(DeployedSpec(name="one", version=1, spec={}, desired="stopped")))
     eventually(lambda: client.get(Paths.stats("node-1"))[1].version > beat + 2, "some beats")
-    assert workers("node-1") == ["one"], "the driver may still take its last checkpoint"
+    assert executors("node-1") == ["one"], "the driver may still take its last checkpoint"
     client.delete(Paths.driver("one"))
-    eventually(lambda: workers("node-1") == [], "the worker ends")
+    eventually(lambda: executors("node-1") == [], "the executor ends")
     assert session_members(first.pid)[0].pid == first.pid
 
     # All processes of a killed node end; its registration ends with the session.

@@ -42,7 +42,6 @@ SPOKEN = {
     "redis": {"redis"},
     "zookeeper": {"zookeeper"},
     "spark-master": {"http", "spark"},
-    "spark-worker": {"http", "spark"},
     "executor": {"spark"},
     "driver-jvm": {"spark", "py4j"},
     "node": {"nothing"},

@@ -22,7 +22,7 @@ def test_cores_are_of_the_time_between() -> None:
     before = {("agents", "1"): 2.0, ("executors", "2"): 5.0}
     after = {("agents", "1"): 8.0, ("executors", "2"): 5.0, ("executors", "3"): 3.0}
     found = cores_by_kind(before, after, 60.0)
-    assert found == {"agents": pytest.approx(0.1), "executors": 0.05, "Python workers": 0, "Spark workers": 0}
+    assert found == {"agents": pytest.approx(0.1), "executors": 0.05, "Python workers": 0}
 
 
 def test_less_than_half_of_what_a_load_takes() -> None:

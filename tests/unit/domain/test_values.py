@@ -25,6 +25,7 @@ from domain.messages import (
     NodeStats,
     Plan,
     ProblemReport,
+    SparkApplication,
     UnreadableValueError,
     decode,
     decode_telemetry,
@@ -54,6 +55,9 @@ VALUES: list[msgspec.Struct] = [
     DeployedSpec(name="t", version=1, spec={}),
     Plan(generation=1, kind="deploy", assignment={"O[0]": "node-1"}),
     ExecutorsSeen(pid=1),
+    SparkApplication(
+        id="app-1", host="127.0.0.1", port=4040, memory="768m", pid=1, ended={"127.0.1.1": ["7"]}
+    ),
     Control(),
     LatestCheckpoint(checkpoint=1, generation=1, completed_at=1.0, size_bytes=1),
 ]
@@ -66,6 +70,16 @@ def test_attempts_are_larger_than_counts() -> None:
         size_bytes=1, uploaded_bytes=1, files=1, duration=0.1,
     )  # fmt: skip
     assert decode(encode(ack), CheckpointAck) == ack
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"id": "../app"}, {"id": ""}, {"memory": "768m -version"}, {"memory": "0m"}, {"port": 70_000}]
+)
+def test_of_an_application_nothing_gets_into_a_command_or_a_path(wrong: dict[str, Any]) -> None:
+    good = {"id": "app-1", "host": "127.0.0.1", "port": 4040, "memory": "768m", "pid": 1}
+    decode(msgspec.json.encode(good), SparkApplication)
+    with pytest.raises(UnreadableValueError):
+        decode(msgspec.json.encode({**good, **wrong}), SparkApplication)
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)

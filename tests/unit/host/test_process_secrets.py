@@ -27,7 +27,7 @@ def test_a_process_gets_what_it_needs_and_all_that_is_no_secret(role: str) -> No
 
 
 def test_what_runs_operators_has_no_way_into_the_control_plane() -> None:
-    for role in ("driver", "driver-jvm", "node", "spark-worker", "executor", "operators"):
+    for role in ("driver", "driver-jvm", "node", "executor", "operators"):
         assert not NEEDED[role] & {KEY, DATABASE}, role
     assert not NEEDED["node"] & {REDIS}
     assert NEEDED["executor"] == {EXECUTOR, CHECKPOINTS}

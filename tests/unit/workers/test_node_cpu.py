@@ -101,7 +101,7 @@ class System:
             "cpu_percent": 1.0,
             "memory_bytes": 1,
             "disk_free_bytes": 1,
-            "workers": [self.topology.name],
+            "topologies": [self.topology.name],
             "cpu_seconds": {self.topology.name: self.taken[node]},
             "own_cpu_seconds": AGENT * (at - START),
             "throttled": 0.25,

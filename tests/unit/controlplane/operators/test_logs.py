@@ -181,7 +181,7 @@ def test_no_name_leads_elsewhere(operator: APIClient, home: Path) -> None:
 def test_a_pipe_and_a_directory_do_not_hold_it_up(operator: APIClient, home: Path) -> None:
     (home / "log" / "node-1.log").unlink()
     os.mkfifo(home / "log" / "node-1.log")
-    (home / "log" / "node-1.worker.counts.log").mkdir()
+    (executor(home, "app-20261126070000-0002", 1, "") / "stdout").mkdir()
     assert shown(operator, node="node-1") == []
 
 

@@ -238,7 +238,7 @@ def log(home: Path, name: str, size: int, age: float = 0.0) -> Path:
 
 def test_logs_by_age_and_size(tmp_path: Path) -> None:
     old = log(tmp_path, "log/driver.gone.log", 9_000, age=7_200)
-    worker = log(tmp_path, "log/node-1.worker.counts.log", 9_000)
+    worker = log(tmp_path, "log/node-1.log", 9_000)
     executor = log(tmp_path, "nodes/node-1/work/counts/app-1/0/stderr", 700_000, age=60)
     supervised = log(tmp_path, "log/web.log", 900_000, age=7_200)
     assert logs_trim(tmp_path, Keep(3_600.0, 10)) == 9_000

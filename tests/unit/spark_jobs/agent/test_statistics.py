@@ -87,6 +87,36 @@ def test_cpu_counts_by_topology_also_of_processes_that_have_ended(tmp_path: Path
         process.wait()
 
 
+def test_the_cpu_of_an_executor_that_has_ended_is_not_counted_as_the_agents(tmp_path: Path) -> None:
+    """It is the agent that waits for its executors."""
+    process = subprocess.Popen([sys.executable, "-c", GENERATIONS], start_new_session=True)
+
+    def roots() -> dict[str, int]:
+        children = [one.pid for one in session_members(process.pid) if one.pid != process.pid]
+        return {"t": children[0]} if children else {}
+
+    try:
+        sampler = UsageSampler(process.pid, tmp_path, roots=roots)
+        sampler.sample()
+        ended, reaped = 0, 0
+
+        def several() -> bool:
+            nonlocal ended, reaped
+            sampler.sample()
+            (leader,) = [one for one in session_members(process.pid) if one.pid == process.pid]
+            ended += leader.reaped_ticks > reaped
+            reaped = leader.reaped_ticks
+            return ended > 5
+
+        eventually(several, "executors that have ended")
+        usage = sampler.sample()
+        assert usage.cpu_seconds["t"] > usage.own_cpu_seconds, "most of it was seen while they ran"
+        assert usage.cpu_seconds["t"] + usage.own_cpu_seconds > reaped / TICKS_PER_SECOND - 0.3
+    finally:
+        kill_session(process.pid)
+        process.wait()
+
+
 def test_what_belongs_to_no_topology_is_the_agents_own(spinning: int, tmp_path: Path) -> None:
     sampler = UsageSampler(spinning, tmp_path, roots=lambda: {"t": 1})
     sampler.sample()

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from coordination.session import CoordinationUnavailableError, Stored
-from domain.messages import ExecutorGone, ExecutorsSeen
+from domain.messages import ExecutorGone, ExecutorsSeen, SparkApplication
 from harness.eventually import eventually
 from spark_jobs.driver import executor_watch
+from spark_jobs.driver.application_report import ApplicationReport
+from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.executor_watch import ExecutorReport, ExecutorWatch
 from tests.unit.controlplane.incidents.places import registration
 
 BOTH = frozenset({"n1", "n2"})
+APPLICATION = SparkApplication(id="app-1", host="127.0.0.1", port=4040, memory="512m", pid=1)
 
 
 class Zookeeper:
@@ -26,6 +29,8 @@ class Zookeeper:
         self.registered = {name: registration(name, session="unread") for name in BOTH}
         self.owner = "a"
         self.written: list[ExecutorsSeen] = []
+        self.applications: list[SparkApplication] = []
+        self.released = 0
 
     def get_many(self, wanted: list[tuple[str, Any]]) -> list[Any]:
         if self.away:
@@ -35,12 +40,19 @@ class Zookeeper:
             Stored(self.registered[name], self.owner) if name in self.registered else None for name in names
         ]
 
-    def claim(self, path: str, value: ExecutorsSeen, *, replaceable: Any) -> bool:
+    def claim(self, path: str, value: Any, *, replaceable: Any) -> bool:
         if self.away:
             raise CoordinationUnavailableError("away")
-        assert path == "/resurge/topologies/t/executors"
-        self.written.append(value)
+        if path == "/resurge/topologies/t/application":
+            self.applications.append(value)
+        else:
+            assert path == "/resurge/topologies/t/executors"
+            self.written.append(value)
         return True
+
+    def release(self, path: str) -> None:
+        assert path == "/resurge/topologies/t/application"
+        self.released = len(self.applications)
 
     @property
     def last(self) -> tuple[list[str], dict[str, ExecutorGone]]:
@@ -124,15 +136,16 @@ def test_the_watch_goes_on_after_an_error_and_ends_when_it_is_closed(
     monkeypatch.setattr(executor_watch, "AGAIN", 0.01)
     errors = [ConnectionError("the JVM does not answer"), CoordinationUnavailableError("away")]
 
-    def hosts() -> set[str]:
+    def executors() -> frozenset[Executor]:
         if errors:
             raise errors.pop()
-        return {"127.0.1.1"}
+        return frozenset({Executor("7", "127.0.1.1")})
 
     session: Any = zookeeper
     watch = ExecutorWatch(
         ExecutorReport("t", session),
-        hosts=hosts,
+        ApplicationReport("t", session, APPLICATION, life=lambda: 3),
+        executors=executors,
         addresses=lambda: {"n1": "127.0.1.1", "n2": "127.0.1.2"},
         registered=lambda: BOTH,
         clock=lambda: 1.0,
@@ -140,4 +153,6 @@ def test_the_watch_goes_on_after_an_error_and_ends_when_it_is_closed(
     eventually(lambda: zookeeper.written, "the executors")
     watch.close()
     assert zookeeper.last == (["n1"], {})
+    assert [one.life for one in zookeeper.applications] == [3]
+    assert zookeeper.released == 1, "no agent starts an executor for a driver that ends"
     assert "executor-watch" not in {thread.name for thread in threading.enumerate()}
