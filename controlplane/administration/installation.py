@@ -164,7 +164,7 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "commas. The files have them.",
         ),
         Setting(
-            "RESURGE_SPARK_MASTER", "spark_master", "The Spark master that drivers and nodes use.", True
+            "RESURGE_SPARK_MASTER", "spark_master", "The Spark master that drivers register with.", True
         ),
         Setting(
             "RESURGE_SPARK_SECRET", "spark_secret",
