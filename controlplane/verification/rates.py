@@ -28,7 +28,9 @@ class Rates:
         if len(self.counts) == 1:
             return f"SELECT n, (n * {self.step_us}) // {self.total} AS us FROM {numbers}"  # noqa: S608
         firsts = [0, *accumulate(self.counts)]
-        rows = [(step, firsts[step], count) for step, count in enumerate(self.counts) if count]
+        # The query is parsed again for each view above it, so later steps would only cost time.
+        reached = max(1, number)
+        rows = [(s, firsts[s], count) for s, count in enumerate(self.counts) if count and firsts[s] < reached]
         values = ", ".join(f"({step}, {first}, {count})" for step, first, count in rows)
         period = self.step_us * len(self.counts)
         return (
