@@ -258,9 +258,9 @@ class ExecutorsSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 class SparkApplication(msgspec.Struct, frozen=True, kw_only=True):
     """`topologies/<t>/application`, ephemeral: what agents start executors for. `id`: Spark's; executors
-    register at `host` and `port` of the driver and have `memory` as their heap. `ended`: by address, ids of
-    executors that the driver no longer has: should their processes still be there, other ones take their
-    place. `life`: the driver's fencing number, as in `DriverStatus`."""
+    register at `host` and `port` of the driver and have `memory` as their heap. `ended`: ids of the executors
+    that the driver lost or gave up last: should their processes still be there, other ones take their place.
+    `life`: the driver's fencing number, as in `DriverStatus`."""
 
     id: ApplicationId
     host: Address
@@ -268,7 +268,7 @@ class SparkApplication(msgspec.Struct, frozen=True, kw_only=True):
     memory: Memory
     pid: Count
     life: Count = 0
-    ended: dict[str, list[str]] = {}
+    ended: list[str] = []
 
 
 class Replicas(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ the driver, whose application is in ZooKeeper (`SparkApplication`), and ends whe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -98,8 +99,8 @@ class Executors:
                 log.info("executor no longer needed", topology=topology)
                 executor.process.terminate()
                 self._stop(topology, executor)
-            elif application is not None and self._obsolete(executor, application):
-                log.warning("executor ended: its driver has given it up", topology=topology, id=executor.id)
+            elif application is not None and (why := _obsolete(executor, application)):
+                log.warning("executor ended", topology=topology, id=executor.id, reason=why)
                 executor.process.kill()
                 self._stop(topology, executor)
         for topology, application in wanted.items():
@@ -118,10 +119,6 @@ class Executors:
             executor.process.terminate()
         for topology, executor in list(self._running.items()):
             self._stop(topology, executor)
-
-    def _obsolete(self, executor: _Executor, application: SparkApplication) -> bool:
-        ended = application.ended.get(self._address, ())
-        return executor.application != application.id or executor.id in ended
 
     def _exited(self, topology: str, executor: _Executor) -> None:
         del self._running[topology]
@@ -200,12 +197,15 @@ class Executors:
         return self._node_home / "spark" / topology
 
     def _logs_trim(self, topology: str) -> None:
-        """Of executors that have ended, the newest ones' output stays."""
-        kept = sorted(self._work(topology).glob("*/*"), key=lambda path: path.stat().st_mtime)
-        for directory in kept[: max(0, len(kept) - LOGS_KEPT)]:
+        """Of executors that have ended, the newest ones' output stays. Earlier versions left files beside the
+        directories of applications."""
+        applications = [one for one in self._work(topology).glob("*") if one.is_dir()]
+        ended = [one for application in applications for one in application.iterdir()]
+        ended.sort(key=lambda path: path.stat().st_mtime)
+        for directory in ended[: max(0, len(ended) - LOGS_KEPT)]:
             shutil.rmtree(directory, ignore_errors=True)
-        for application in self._work(topology).glob("*"):
-            if not any(application.iterdir()):
+        for application in applications:
+            with contextlib.suppress(OSError):  # not empty
                 application.rmdir()
 
     def _environment(self, topology: str) -> Mapping[str, str]:
@@ -218,6 +218,13 @@ class Executors:
             "NODE_ID": self._node,
             "NODE_HOME": str(self._node_home),
         }
+
+
+def _obsolete(executor: _Executor, application: SparkApplication) -> str:
+    """Why another one takes its place; empty if it goes on."""
+    if executor.application != application.id:
+        return "its driver has been replaced"
+    return "its driver has given it up" if executor.id in application.ended else ""
 
 
 def _listens(host: str, port: int) -> bool:

@@ -13,8 +13,8 @@ from domain.messages import SparkApplication
 from spark_jobs.driver.cluster import Executor
 
 log = structlog.get_logger()
-ENDED_KEPT = 4
-"""Of each address, the executors that went last. One that runs on is among them: a node has one at a time."""
+ENDED_KEPT = 5_000
+"""Executors that went last. One that runs on is told of this at once, or when its node is back."""
 
 
 class ApplicationReport:
@@ -31,16 +31,16 @@ class ApplicationReport:
         self._application = application
         self._life = life
         self._had: frozenset[Executor] = frozenset()
-        self._ended: dict[str, list[str]] = {}
+        self._ended: list[str] = []
         self._written: tuple[str, SparkApplication] | None = None
 
     def update(self, executors: Iterable[Executor]) -> None:
         """executors: those that the driver has. Raises `CoordinationUnavailableError`; then call it again."""
         present = frozenset(executors)
-        for executor in sorted(self._had - present, key=lambda one: one.id):
-            self._ended[executor.host] = [*self._ended.get(executor.host, ()), executor.id][-ENDED_KEPT:]
+        gone = sorted(executor.id for executor in self._had - present)
+        self._ended = [*self._ended, *gone][-ENDED_KEPT:]
         self._had = present
-        said = msgspec.structs.replace(self._application, life=self._life(), ended=dict(self._ended))
+        said = msgspec.structs.replace(self._application, life=self._life(), ended=self._ended)
         session = self._session.session
         if self._written == (session, said):
             return

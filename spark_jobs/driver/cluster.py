@@ -46,7 +46,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
-    # So only an executor's connection tells that it has ended, and nothing more is waited for.
+    # Agents start executors, so the master has no reason to give for the end of one: it is not waited for.
     "spark.standalone.executorRemoveDelayOnDisconnection": "1ms",
     # A lost node is found misplaced and reported absent, never waited for, never excluded.
     "spark.task.maxFailures": "16",

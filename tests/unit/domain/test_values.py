@@ -55,9 +55,7 @@ VALUES: list[msgspec.Struct] = [
     DeployedSpec(name="t", version=1, spec={}),
     Plan(generation=1, kind="deploy", assignment={"O[0]": "node-1"}),
     ExecutorsSeen(pid=1),
-    SparkApplication(
-        id="app-1", host="127.0.0.1", port=4040, memory="768m", pid=1, ended={"127.0.1.1": ["7"]}
-    ),
+    SparkApplication(id="app-1", host="127.0.0.1", port=4040, memory="768m", pid=1, ended=["7"]),
     Control(),
     LatestCheckpoint(checkpoint=1, generation=1, completed_at=1.0, size_bytes=1),
 ]

@@ -133,9 +133,9 @@ def test_another_application_replaces_it_at_once(node: Node) -> None:
 def test_one_that_the_driver_has_given_up_is_replaced(node: Node) -> None:
     node.reconcile()
     gone = node.started[0].argument("--executor-id")
-    other = msgspec.structs.replace(APPLICATION, ended={"127.0.1.2": [gone]})
+    other = msgspec.structs.replace(APPLICATION, ended=[f"{gone}1"])
     assert node.reconcile(other) == 1, "that is one of another node"
-    given_up = msgspec.structs.replace(APPLICATION, ended={"127.0.1.1": ["5", gone]})
+    given_up = msgspec.structs.replace(APPLICATION, ended=["5", gone])
     assert node.reconcile(given_up) == 2
     assert node.started[0].signals == ["kill"]
     assert node.started[1].argument("--executor-id") != gone
@@ -171,6 +171,8 @@ def test_it_ends_when_its_topology_is_not_wanted_and_with_the_agent(node: Node) 
 
 
 def test_the_output_of_the_one_before_stays_and_its_shuffle_files_go(node: Node) -> None:
+    (node.home / "work" / "hashtags").mkdir(parents=True)
+    (node.home / "work" / "hashtags" / "resources.json").write_text("[]")  # of a version before
     for number in range(4):
         node.reconcile(msgspec.structs.replace(APPLICATION, id=f"app-{number}"))
         executor = node.started[-1]
@@ -180,7 +182,7 @@ def test_the_output_of_the_one_before_stays_and_its_shuffle_files_go(node: Node)
         assert list(scratch.iterdir()) == []
         (scratch / "blockmgr-1").mkdir()
     work = node.home / "work" / "hashtags"
-    assert sorted(path.name for path in work.iterdir()) == ["app-2", "app-3"]
+    assert sorted(path.name for path in work.iterdir()) == ["app-2", "app-3", "resources.json"]
     node.executors.forget("hashtags", {})
     assert work.exists(), "an executor runs"
     node.executors.stop_all()

@@ -8,7 +8,8 @@ import pytest
 
 from coordination.session import CoordinationUnavailableError
 from domain.messages import SparkApplication
-from spark_jobs.driver.application_report import ENDED_KEPT, ApplicationReport
+from spark_jobs.driver import application_report
+from spark_jobs.driver.application_report import ApplicationReport
 from spark_jobs.driver.cluster import Executor
 
 APPLICATION = SparkApplication(id="app-1", host="127.0.0.1", port=4040, memory="512m", pid=10)
@@ -43,7 +44,7 @@ class Znode:
         return ApplicationReport("t", session, APPLICATION, life=lambda: life)
 
     @property
-    def ended(self) -> dict[str, list[str]]:
+    def ended(self) -> list[str]:
         assert self.value is not None
         return self.value.ended
 
@@ -55,30 +56,31 @@ def test_it_is_written_once_and_again_under_a_new_session() -> None:
     report.update([ONE])
     report.update([ONE, TWO])
     assert znode.value is not None
-    assert (znode.value.id, znode.value.life, znode.ended, znode.writes) == ("app-1", 2, {}, 1)
+    assert (znode.value.id, znode.value.life, znode.ended, znode.writes) == ("app-1", 2, [], 1)
     znode.session, znode.value = "s2", None
     report.update([ONE, TWO])
     assert znode.writes == 2
 
 
-def test_an_executor_that_the_driver_has_no_longer_is_told_by_its_address() -> None:
+def test_an_executor_that_the_driver_has_no_longer_is_told() -> None:
     znode = Znode()
     report = znode.report()
     report.update([ONE, TWO])
     report.update([TWO])
-    assert znode.ended == {"127.0.1.1": ["1"]}
+    assert znode.ended == ["1"]
     report.update([TWO, Executor("3", "127.0.1.1")])
-    assert znode.ended == {"127.0.1.1": ["1"]}, "the next one is no reason to forget it"
+    assert znode.ended == ["1"], "the next one is no reason to forget it"
     report.update([])
-    assert znode.ended == {"127.0.1.1": ["1", "3"], "127.0.1.2": ["2"]}
+    assert znode.ended == ["1", "2", "3"]
 
 
-def test_it_remembers_the_last_ones_of_each_address() -> None:
+def test_the_znode_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application_report, "ENDED_KEPT", 3)
     znode = Znode()
     report = znode.report()
     for number in range(10, 20):
-        report.update([Executor(str(number), "127.0.1.1")])
-    assert znode.ended == {"127.0.1.1": [str(number) for number in range(19 - ENDED_KEPT, 19)]}
+        report.update([Executor(str(number), f"127.0.1.{number}")])
+    assert znode.ended == ["16", "17", "18"]
 
 
 @pytest.mark.parametrize(("pid", "life", "replaced"), [(9, 1, True), (9, 3, False), (10, 3, True)])
@@ -103,6 +105,6 @@ def test_nothing_is_lost_while_zookeeper_is_away() -> None:
     report.withdraw()
     znode.away = False
     report.update([TWO])
-    assert znode.ended == {"127.0.1.1": ["1"]}
+    assert znode.ended == ["1"]
     report.withdraw()
     assert znode.value is None
