@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from benchmarks.recovery.course import Course, Observation
+from benchmarks.recovery.optimum import Failure
 from benchmarks.stack import Verdict
 from domain.availability import Milestones, Sample, area, milestones, sample
 
@@ -24,7 +25,8 @@ class Outcome:
     largest share of the quota's periods in which a node was stopped. unfinished: queries that were not back
     when patience ended. moved: partitions that plans moved with their state. checkpoints: completed before
     and after the failure, where they were counted. quotas: of each node and each replacement, in percent of a
-    core, as the kernel says."""
+    core, as the kernel says. failure: what the best schedule is computed from, where costs of partitions are
+    known."""
 
     killed: list[str]
     arrived: list[float]
@@ -36,6 +38,7 @@ class Outcome:
     unfinished: int
     checkpoints: tuple[int, int] | None = None
     quotas: tuple[float, ...] = ()
+    failure: Failure | None = None
 
     def horizon(self, patience: float) -> float:
         """When the last query that came back did; `patience` if none did."""
@@ -44,7 +47,8 @@ class Outcome:
 
 def described(outcome: Outcome, horizon: float, horizons: Mapping[str, float]) -> dict[str, Any]:
     """An outcome as plain data. horizon: a moment that all outcomes share. horizons: those of this outcome to
-    which `areas` reach, as of `horizons_of`. No optimum is known: engines count costs differently."""
+    which `areas` reach, as of `horizons_of`; each with the optimum, where the costs of partitions are known
+    (other engines tell none)."""
     course, reached = outcome.course, outcome.course.milestones
     punctual = on_time(course)
     curve, on_time_only = course.availability(), on_time_curve(course)
@@ -65,6 +69,7 @@ def described(outcome: Outcome, horizon: float, horizons: Mapping[str, float]) -
                 "seconds": round(at, 2),
                 "availability": round(area(curve, 0.0, at), 4),
                 "on_time": round(area(on_time_only, 0.0, at), 4),
+                **_best(outcome, at, area(curve, 0.0, at)),
             }
             for name, at in horizons.items()
         },
@@ -81,6 +86,18 @@ def described(outcome: Outcome, horizon: float, horizons: Mapping[str, float]) -
         "verified": outcome.verdict.clean,
         "verified_rows": outcome.verdict.rows,
         "faults": outcome.verdict.faults,
+    }
+
+
+def _best(outcome: Outcome, horizon: float, reached: float) -> dict[str, float | bool | None]:
+    """The area under availability of the best schedule until then, and how much of it was reached."""
+    if outcome.failure is None:
+        return {}
+    best = outcome.failure.best(outcome.arrived, horizon)
+    return {
+        "optimum": round(best.share, 4),
+        "optimum_proven": best.proven,
+        "share": round(reached / best.share, 4) if best.share else None,
     }
 
 

@@ -141,7 +141,7 @@ def figure_12(session: Session, report: Report) -> None:
                     if not capacity:
                         loads = measured
                         victims = all_but_the_sources(stack.homes(), setup.killed)
-                        capacity = capacity_with_room(loads, victims, node_shares(stack))
+                        capacity = capacity_with_room(loads, victims, node_shares(stack.nodes("alive")))
                     stack.capacities_set(capacity)
                     outcomes[label] = trial_run(stack, topology, trial, note=session.note)
             except StackError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from benchmarks.recovery.course import WaveRecord
 from domain.availability import Sample, area, sample
@@ -70,6 +71,49 @@ def clairvoyant(
     coming = [Arrival(at, capacity * max_utilisation) for at, capacity in arrivals]
     planner = LookAhead(arrivals=coming, horizon=horizon, node_limit=10_000, time_limit=SECONDS)
     return planner.clairvoyant(problem)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What was there when nodes failed, as an incident counts it. homes: partition -> node. measured: CPU
+    percent of partitions. survivors, victims: node -> CPU percent of its quota. share: CPU percent of a node
+    that is taken whatever partitions are there."""
+
+    topology: Topology
+    homes: Mapping[str, str]
+    measured: Mapping[str, float]
+    survivors: Mapping[str, float]
+    victims: Mapping[str, float]
+    share: float
+    priorities: Mapping[str, int]
+    max_utilisation: float
+
+    def best(self, arrivals: Sequence[float], horizon: float) -> Schedule:
+        """The schedule of most weighted availability of the failed queries until `horizon`, if as large a
+        node as the largest lost one comes at each of these seconds since the failure."""
+        # As a share of a node's capacity is planned: what is taken anyway is not there for partitions.
+        taken = self.share / self.max_utilisation
+        nodes = {name: quota - taken for name, quota in {**self.survivors, **self.victims}.items()}
+        failed = [p for p, node in self.homes.items() if node in self.victims]
+        queries = self.topology.failed_queries(failed)
+        largest = max(nodes[name] for name in self.victims)
+        return clairvoyant(
+            self.topology,
+            failed=failed,
+            homes=self.homes,
+            costs=counted_costs(
+                self.topology,
+                homes=self.homes,
+                measured=self.measured,
+                capacities=nodes,
+                max_utilisation=self.max_utilisation,
+            ),
+            survivors={name: nodes[name] for name in self.survivors},
+            arrivals=[(at, largest) for at in arrivals if at < horizon],
+            priorities={query: self.priorities[query] for query in queries},
+            max_utilisation=self.max_utilisation,
+            horizon=horizon,
+        )
 
 
 def reached_share(curve: Sequence[Sample], schedule: Schedule) -> float:

@@ -89,12 +89,11 @@ def node_loads(stack: BenchmarkStack, *, seconds: float) -> dict[str, list[float
     return loads
 
 
-def node_shares(stack: BenchmarkStack) -> dict[str, float]:
-    """CPU percent that every alive node takes whatever partitions are there."""
-    rows = stack.nodes("alive").items()
+def node_shares(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """CPU percent that nodes take whatever partitions are there. nodes: name -> row."""
     return {
-        node: max(0.0, (row["predicted_percent"] or row["planned_percent"]) - row["planned_percent"])
-        for node, row in rows
+        name: max(0.0, (row["predicted_percent"] or row["planned_percent"]) - row["planned_percent"])
+        for name, row in nodes.items()
     }
 
 
@@ -133,7 +132,7 @@ def trial_run(
     by_node = stack.homes()
     nodes = stack.nodes("alive")
     # What every node takes anyway is not there for partitions, neither now nor on a node that comes.
-    shares = {node: share / MAX_UTILISATION for node, share in node_shares(stack).items()}
+    shares = {node: share / MAX_UTILISATION for node, share in node_shares(nodes).items()}
     rows, queries = stack.partitions(), stack.queries()
     victims = trial.victims(by_node)
     failed = [p for p in topology.partitions if rows[p]["node"] in victims]

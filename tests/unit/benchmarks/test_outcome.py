@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from benchmarks.horizons import ARRIVAL, BLOCKING, RECOVERY, SLOWEST, horizons_of
 from benchmarks.outcome import Outcome, described, for_good, longest_gap, on_time, on_time_curve
 from benchmarks.recovery.course import Course, Observation
+from benchmarks.recovery.optimum import Failure
 from benchmarks.stack import Verdict
+from domain.topology import load_topology
+from spark_jobs.operators.catalogue import catalogue
 
 PEACE = [Observation(-float(n), 0.5, True) for n in range(5, 0, -1)]
 
@@ -95,6 +100,39 @@ def test_an_outcome_as_plain_data() -> None:
     assert (row["baseline"], row["verified_rows"], row["checkpoints"]) == (0.5, 7, (9, 12))
     assert row["on_time"]["all"] == 30.0
     assert outcome.horizon(600.0) == 30.0
+
+
+def test_beside_an_area_is_that_of_the_best_schedule() -> None:
+    """Two queries on a node that is lost, each as much as a node can take; O1 is worth twice as much."""
+    operators: list[dict[str, Any]] = [
+        {"name": "S", "kind": "source", "params": {"reader": "file"}},
+        *(
+            {
+                "name": name, "kind": "flat_map_regex", "output": True, "priority": priority,
+                "inputs": [{"from": "S"}], "params": {"pattern": "a", "field": "text"},
+            }
+            for name, priority in (("O0", 1), ("O1", 2))
+        ),
+    ]  # fmt: skip
+    outcome = Outcome(
+        killed=["n2", "n3"], arrived=[10.0, 25.0], busy=0.5, throttled=0.9,
+        course=course(O0=[*late(1, 15, 9.0), *back(15, 41)], O1=[*late(1, 35, 9.0), *back(35, 41)]),
+        verdict=Verdict(clean=True, queries=2, rows=7, faults={}), moved=0, unfinished=0,
+        failure=Failure(
+            topology=load_topology({"name": "t", "operators": operators}, catalogue),
+            homes={"S[0]": "n1", "O0[0]": "n2", "O1[0]": "n3"},
+            measured={"S[0]": 10.0, "O0[0]": 10.0, "O1[0]": 10.0},
+            survivors={"n1": 20.0}, victims={"n2": 20.0, "n3": 20.0}, share=4.0,
+            priorities={"O0[0]": 1, "O1[0]": 2}, max_utilisation=0.8,
+        ),
+    )  # fmt: skip
+    areas = described(outcome, 40.0, {"before": 5.0, "between": 20.0, "end": 40.0})["areas"]
+    assert (areas["before"]["optimum"], areas["before"]["share"]) == (0.0, None)
+    # A node has room for 12 % of a core beside its own share: O1 from 10 on, O0 from 25 on.
+    assert areas["between"]["optimum"] == pytest.approx(10 * 2 / (20 * 3), abs=1e-4)
+    assert areas["end"]["optimum"] == pytest.approx((30 * 2 + 15 * 1) / (40 * 3), abs=1e-4)
+    assert areas["end"]["share"] == pytest.approx((25 * 1 + 5 * 2) / (30 * 2 + 15 * 1), abs=1e-3)
+    assert all(one["optimum_proven"] for one in areas.values())
 
 
 def test_without_any_query_back_the_horizon_is_the_patience() -> None:
