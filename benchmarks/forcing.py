@@ -26,6 +26,8 @@ from host.environment import ROOT
 from spark_jobs.driver.loop import EpochLoop
 
 NEVER = 1e9
+READY = "ready\n"
+"""Said once the first plan is applied. What the start forces to disk is in no block."""
 
 
 class EmptyStage:
@@ -103,6 +105,9 @@ def _side(force: bool, source: Mapping[str, Any], settings: Mapping[str, Any]) -
             text=True,
         )
         with process:  # closes its input in the end, and waits
+            assert process.stdout is not None  # noqa: S101 - a pipe
+            if process.stdout.readline() != READY:
+                raise RuntimeError("the data plane did not start; what it said is above")
             yield Side(process, calls)
 
 
@@ -158,6 +163,8 @@ def run_block(loop: EpochLoop, block: Block) -> Measured:
 def serve(given: Mapping[str, Any], blocks: Iterable[str], answers: TextIO) -> None:
     """Run the blocks that come as lines, until there are no more."""
     with running(hashtags(**given)) as loop:
+        answers.write(READY)
+        answers.flush()
         for line in blocks:
             measured = run_block(loop, msgspec.json.decode(line, type=Block))
             print(msgspec.json.encode(measured).decode(), file=answers, flush=True)

@@ -57,6 +57,7 @@ def epoch_loop(
             partitions=topology.partitions,
             forget=coordination.forget_checkpoints,
             every=EVERY,
+            force=settings.force,
         )
         closing.callback(retention.close)
         sink = sink_create(topology.spec, settings.outputs, force=settings.force)

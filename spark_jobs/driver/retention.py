@@ -40,17 +40,19 @@ class Retention:
         partitions: Sequence[str],
         forget: Callable[[int], object] | None = None,
         every: float = 0.0,
+        force: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """partitions: all of the topology, each of which has a manifest in a complete checkpoint. forget:
         removes what is outside of storage of checkpoints older than this one. every: seconds between two
-        deletions, at least; checkpoints in between are recorded, and the next deletion has them. clock:
-        seconds that only rise."""
+        deletions, at least; checkpoints in between are recorded, and the next deletion has them. force:
+        as for `CheckpointStorage`. clock: seconds that only rise."""
         self._url = url
         self._topology = topology
         self._partitions = partitions
         self._forget = forget
         self._every = every
+        self._force = force
         self._clock = clock
         self._deleted_at = -every
         self._named: tuple[int, KnownNames] = (-1, {})
@@ -80,7 +82,7 @@ class Retention:
         while (told := self._queue.get()) is not None:
             kept, deployed, record = told
             try:
-                with closing(CheckpointStorage(self._url)) as storage:
+                with closing(CheckpointStorage(self._url, force=self._force)) as storage:
                     if record is not None:
                         storage.store_record(record)
                         self._has_recorded(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -37,6 +38,22 @@ def test_it_waits_for_a_slow_storage(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not closing_it.is_alive()
     with closing(CheckpointStorage(url)) as storage:
         assert storage.record(Deployment("t", 3), CHECKPOINT).plan == RECORD.plan
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_a_record_is_forced_to_disk_only_where_that_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    forced: list[int] = []
+    for call in ("fdatasync", "fsync"):
+        monkeypatch.setattr(os, call, forced.append)
+    url = f"file://{tmp_path}"
+    retention = Retention(url=url, topology="t", partitions=[], force=force)
+    retention.keep([CHECKPOINT], 3, RECORD)
+    retention.close()
+    with closing(CheckpointStorage(url)) as storage:
+        assert storage.record(Deployment("t", 3), CHECKPOINT).plan == RECORD.plan
+    assert bool(forced) == force
 
 
 def test_what_is_outside_of_storage_goes_in_its_thread(tmp_path: Path) -> None:
