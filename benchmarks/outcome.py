@@ -50,7 +50,7 @@ def described(outcome: Outcome, horizon: float, horizons: Mapping[str, float]) -
     which `areas` reach, as of `horizons_of`; each with the optimum, where the costs of partitions are known
     (other engines tell none)."""
     course, reached = outcome.course, outcome.course.milestones
-    punctual = on_time(course)
+    punctual, failure = on_time(course), outcome.failure
     curve, on_time_only = course.availability(), on_time_curve(course)
     gaps = {query: round(longest_gap(seen), 1) for query, seen in course.observations.items()}
     return {
@@ -83,6 +83,7 @@ def described(outcome: Outcome, horizon: float, horizons: Mapping[str, float]) -
         "waves": len(course.waves),
         "moved": outcome.moved,
         "unfinished": outcome.unfinished,
+        **({"partitions_percent": round(sum(failure.measured.values()), 1)} if failure else {}),
         "verified": outcome.verdict.clean,
         "verified_rows": outcome.verdict.rows,
         "faults": outcome.verdict.faults,

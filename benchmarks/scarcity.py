@@ -37,7 +37,7 @@ from benchmarks.flink.configuration import HEAP_MB, TUNING
 from benchmarks.flink.installation import VERSION, FlinkError, install
 from benchmarks.flink.recovery import Setup, archive_make
 from benchmarks.flink.recovery import recover as flink_recover
-from benchmarks.horizons import areas_table, horizons_of
+from benchmarks.horizons import RECOVERY, areas_table, horizons_of
 from benchmarks.load import corrected, load_of
 from benchmarks.node_usage import counting
 from benchmarks.outcome import Outcome, described
@@ -148,7 +148,7 @@ def recover(session: Session, label: str, policy: Mapping[str, str], rate: int) 
         busy = busy_percent(stack) / 100
         sequence, queries = stack.last_sequence(), stack.queries()
         victims = sorted(stack.nodes("alive"))[:KILLED]
-        failure = failure_of(stack, topology, victims)
+        failure = failure_of(stack, topology, victims, queries)
         failed = topology.failed_queries(p for p, node in failure.homes.items() if node in victims)
         session.note(f"{label}: killing {', '.join(victims)}; {len(failed)} queries need them")
         at = stack.kill_nodes(*victims)
@@ -161,7 +161,7 @@ def recover(session: Session, label: str, policy: Mapping[str, str], rate: int) 
             topology=TOPOLOGY,
             failed_at=at,
             failed=failed,
-            priorities={query: row["priority"] for query, row in queries.items()},
+            priorities=dict(failure.priorities),
             baselines={q: row["baseline_latency"] for q, row in queries.items() if row["baseline_latency"]},
         )
         moves = [plan for plan in plans if plan["kind"] == "move" and plan["applied_at"]]
@@ -178,8 +178,13 @@ def recover(session: Session, label: str, policy: Mapping[str, str], rate: int) 
         )
 
 
-def failure_of(stack: BenchmarkStack, topology: Topology, victims: Sequence[str]) -> Failure:
-    """What is there before these nodes are killed."""
+def failure_of(
+    stack: BenchmarkStack,
+    topology: Topology,
+    victims: Sequence[str],
+    queries: Mapping[str, Mapping[str, Any]],
+) -> Failure:
+    """What is there before these nodes are killed. queries: by partition, their rows."""
     nodes, partitions = stack.nodes("alive"), stack.partitions()
     quotas = {name: float(row["capacity"]) for name, row in nodes.items()}
     return Failure(
@@ -189,7 +194,7 @@ def failure_of(stack: BenchmarkStack, topology: Topology, victims: Sequence[str]
         survivors={name: quota for name, quota in quotas.items() if name not in victims},
         victims={name: quotas[name] for name in victims},
         share=mean(node_shares(nodes).values()),
-        priorities={query: int(row["priority"]) for query, row in stack.queries().items()},
+        priorities={query: int(row["priority"]) for query, row in queries.items()},
         max_utilisation=MAX_UTILISATION,
     )
 
@@ -247,12 +252,29 @@ def criteria(rows: Mapping[str, Mapping[str, Any]]) -> list[Criterion]:
     if {"blocking", "incremental"} <= rows.keys():
         sooner = all_back("blocking") / all_back("incremental") if all_back("incremental") else 0.0
         found.append(at_least("all queries back, blocking / incremental", sooner, 1.0))
+    found += [
+        one for label, row in rows.items() if "partitions_percent" in row for one in _optimum(label, row)
+    ]
     for label in rows.keys() & set(FLINK.values()):
         row = rows[label]
         found += [
             at_least(f"{label}: nodes with the quota", row["quotas"].count(float(CAPACITY)), NODES + KILLED),
             at_least(f"{label}: checkpoints before and after the failure, least", min(row["checkpoints"]), 1),
         ]
+    return found
+
+
+def _optimum(label: str, row: Mapping[str, Any]) -> list[Criterion]:
+    """That there was something to plan, and of the method with what a policy has by default how much of the
+    best schedule it reaches."""
+    unproven = sum(not one["optimum_proven"] for one in row["areas"].values())
+    found = [
+        at_least(f"{label}: CPU percent that partitions took before", row["partitions_percent"], 1),
+        at_most(f"{label}: optima that were not proven", unproven, 0),
+    ]
+    if label == "incremental" and SCARCE:
+        share = row["areas"][RECOVERY]["share"] or 0.0
+        found.append(at_least(f"{label}: area to {RECOVERY} / the optimum's", share, 0.9))
     return found
 
 

@@ -109,7 +109,7 @@ class Failure:
                 max_utilisation=self.max_utilisation,
             ),
             survivors={name: nodes[name] for name in self.survivors},
-            arrivals=[(at, largest) for at in arrivals if at < horizon],
+            arrivals=[(at, largest) for at in arrivals],
             priorities={query: self.priorities[query] for query in queries},
             max_utilisation=self.max_utilisation,
             horizon=horizon,

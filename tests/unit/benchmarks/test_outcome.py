@@ -103,7 +103,7 @@ def test_an_outcome_as_plain_data() -> None:
 
 
 def test_beside_an_area_is_that_of_the_best_schedule() -> None:
-    """Two queries on a node that is lost, each as much as a node can take; O1 is worth twice as much."""
+    """Two nodes are lost with a query each. A node has room for one of them; O1 is worth twice as much."""
     operators: list[dict[str, Any]] = [
         {"name": "S", "kind": "source", "params": {"reader": "file"}},
         *(
@@ -126,7 +126,9 @@ def test_beside_an_area_is_that_of_the_best_schedule() -> None:
             priorities={"O0[0]": 1, "O1[0]": 2}, max_utilisation=0.8,
         ),
     )  # fmt: skip
-    areas = described(outcome, 40.0, {"before": 5.0, "between": 20.0, "end": 40.0})["areas"]
+    row = described(outcome, 40.0, {"before": 5.0, "between": 20.0, "end": 40.0})
+    areas = row["areas"]
+    assert row["partitions_percent"] == 30.0
     assert (areas["before"]["optimum"], areas["before"]["share"]) == (0.0, None)
     # A node has room for 12 % of a core beside its own share: O1 from 10 on, O0 from 25 on.
     assert areas["between"]["optimum"] == pytest.approx(10 * 2 / (20 * 3), abs=1e-4)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import scarcity
+from benchmarks.horizons import RECOVERY
 from benchmarks.runner import Session
 from benchmarks.scarcity import CAPACITY, KILLED, NODES, criteria, engines_parse
 
@@ -27,6 +28,10 @@ GOOD: dict[str, Any] = {
 }
 
 
+AREA: dict[str, Any] = {"share": 0.95, "optimum_proven": True}
+PLANNED: dict[str, Any] = {**GOOD, "partitions_percent": 60.0, "areas": {RECOVERY: AREA}}
+
+
 @pytest.fixture(autouse=True)
 def scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scarcity, "SCARCE", True)
@@ -37,7 +42,8 @@ def failing(rows: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def test_good_runs_meet_all_criteria() -> None:
-    rows = {"incremental": GOOD, "blocking": {**GOOD, "all": 120.0}, "Flink": GOOD}
+    blocking = {**PLANNED, "all": 120.0, "areas": {RECOVERY: {**AREA, "share": 0.0}}}
+    rows = {"incremental": PLANNED, "blocking": blocking, "Flink": GOOD}
     assert failing(rows) == []
     assert "all queries back, blocking / incremental" in [one.name for one in criteria(rows)]
 
@@ -58,6 +64,30 @@ def test_good_runs_meet_all_criteria() -> None:
 )
 def test_what_did_not_happen_fails_the_run(fault: dict[str, Any], criterion: str) -> None:
     assert failing({"Flink": {**GOOD, **fault}}) == [criterion]
+
+
+@pytest.mark.parametrize(
+    ("fault", "criterion"),
+    [
+        ({"partitions_percent": 0.0}, "incremental: CPU percent that partitions took before"),
+        (
+            {"areas": {RECOVERY: {**AREA, "optimum_proven": False}}},
+            "incremental: optima that were not proven",
+        ),
+        (
+            {"areas": {RECOVERY: {**AREA, "share": 0.5}}},
+            f"incremental: area to {RECOVERY} / the optimum's",
+        ),
+        (
+            {"areas": {RECOVERY: {**AREA, "share": None}}},
+            f"incremental: area to {RECOVERY} / the optimum's",
+        ),
+    ],
+)
+def test_a_recovery_is_compared_with_a_proven_optimum_of_real_costs(
+    fault: dict[str, Any], criterion: str
+) -> None:
+    assert failing({"incremental": {**PLANNED, **fault}}) == [criterion]
 
 
 def test_quotas_need_not_be_felt_where_the_machine_has_less_than_all_together(
