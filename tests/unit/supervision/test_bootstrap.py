@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -155,3 +156,67 @@ def test_the_class_archive_is_tried_once_and_may_fail(
     assert len(commands) == 1
     bootstrap.class_archive_ensure(stamp | {"runtime": "another"}, NoSystem())
     assert len(commands) == 2
+
+
+STEPS = ("java_ensure", "redis_ensure", "chromium_ensure", "postgresql_ensure", "class_archive_ensure")
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the steps that ran, in the order in which they began; none of them installs anything."""
+    began: list[str] = []
+
+    def requirements(stamp: dict[str, str], names: Sequence[str]) -> None:
+        began.extend(names)
+
+    def step(name: str) -> None:
+        monkeypatch.setattr(bootstrap, name, lambda stamp, system: began.append(name))
+
+    monkeypatch.setattr(bootstrap, "requirements_ensure", requirements)
+    for name in (*STEPS, "command_ensure"):
+        step(name)
+    return began
+
+
+def test_every_step_runs_once_and_the_class_archive_after_what_it_needs(steps: list[str]) -> None:
+    bootstrap.ensure_all({}, NoSystem(), ["runtime", "test"])
+    assert sorted(steps) == sorted([*STEPS, "command_ensure", "runtime", "test"])
+    archive = steps.index("class_archive_ensure")
+    assert max(steps.index(one) for one in ("runtime", *STEPS[:4])) < archive
+    assert steps.index("test") < steps.index("command_ensure")
+
+
+def test_without_the_tests_nothing_of_theirs_is_installed(steps: list[str]) -> None:
+    bootstrap.ensure_all({}, NoSystem(), ["runtime"])
+    assert sorted(steps) == sorted(
+        ["runtime", "java_ensure", "redis_ensure", "class_archive_ensure", "command_ensure"]
+    )
+
+
+def test_a_package_of_the_system_that_cannot_be_installed_ends_the_installation(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(stamp: dict[str, str], system: bootstrap.SystemPackages) -> None:
+        raise bootstrap.InstallError("no such package")
+
+    monkeypatch.setattr(bootstrap, "redis_ensure", refuse)
+    with pytest.raises(bootstrap.InstallError, match="no such package"):
+        bootstrap.ensure_all({}, NoSystem(), ["runtime", "test"])
+    assert "class_archive_ensure" not in steps
+    assert {"runtime", "test", "command_ensure"} <= set(steps)
+
+
+def test_two_steps_do_not_run_pip_at_once(commands: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    second = threading.Thread(target=bootstrap.pip_install, args=("two",), kwargs={"what": "pip"})
+    ran: list[str] = []
+
+    def record(command: Sequence[str], what: str) -> None:
+        if command[-1] == "one":
+            second.start()
+            second.join(0.1)
+        ran.append(command[-1])
+
+    monkeypatch.setattr(bootstrap, "run", record)
+    bootstrap.pip_install("one", what="pip")
+    second.join()
+    assert ran == ["one", "two"]
