@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+
+from django.db import connection
 
 from controlplane.measurements.buckets import LEVELS, Figure, begin_of
 from controlplane.measurements.choices import UNITS, MeasuredKind
@@ -20,6 +23,7 @@ USUAL = {
     "latency": 1.2, "relative_latency": 1.0, "rows_in_rate": 800.0, "rows_out_rate": 200.0, "cpu": 0.05,
     "state_bytes": 4e6, "cpu_percent": 35.0, "predicted_percent": 32.0, "throttled": 0.02,
 }  # fmt: skip
+_Row = tuple[MeasuredKind, int | None, int | None, str, int, datetime]
 STEADY = frozenset({"available", "total", "weighted"})
 
 
@@ -33,23 +37,33 @@ def figures_write(topology: Topology, now: datetime) -> None:
         *((MeasuredKind.OPERATOR, name) for name in sorted(set(operators))),
         *((MeasuredKind.QUERY, name) for name in queries),
     ]
-    Measurement.objects.bulk_create(
-        Measurement(
-            kind=kind, topology=topology, part=part, seconds=seconds, at=at, figures=_figures(kind, at)
-        )
-        for seconds, at in _times(now)
-        for kind, part in parts
+    _insert(
+        (kind, topology.pk, None, part, seconds, at) for seconds, at in _times(now) for kind, part in parts
     )
 
 
 def node_figures_write(now: datetime) -> None:
-    Measurement.objects.bulk_create(
-        Measurement(
-            kind=MeasuredKind.NODE, node=node, seconds=seconds, at=at, figures=_figures(MeasuredKind.NODE, at)
-        )
+    _insert(
+        (MeasuredKind.NODE, None, node.pk, "", seconds, at)
         for node in Node.objects.all()
         for seconds, at in _times(now)
     )
+
+
+def _insert(rows: Iterable[_Row]) -> None:
+    """Tens of thousands of rows: as models they took half of the time of a seeding."""
+    texts: dict[tuple[MeasuredKind, datetime], str] = {}
+    stored = []
+    for kind, topology, node, part, seconds, at in rows:
+        text = texts.get((kind, at)) or texts.setdefault((kind, at), json.dumps(_figures(kind, at)))
+        moment = connection.ops.adapt_datetimefield_value(at)
+        stored.append((kind, topology, node, part, seconds, moment, text))
+    columns = "kind, topology_id, node_id, part, seconds, at, figures"
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {Measurement._meta.db_table} ({columns}) VALUES (%s, %s, %s, %s, %s, %s, %s)",  # noqa: S608 - a table of ours
+            stored,
+        )
 
 
 def _times(now: datetime) -> Iterator[tuple[int, datetime]]:

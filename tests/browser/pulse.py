@@ -52,9 +52,9 @@ class Pulse:
         for node in nodes:
             node.last_heartbeat = timezone.now()
             node.cpu_percent = max(3.0, min(96.0, (node.cpu_percent or 30) + self._random.uniform(-4, 4)))
-            node.save(update_fields=["last_heartbeat", "cpu_percent"])
         if not nodes:
             return
+        Node.objects.bulk_update(nodes, ["last_heartbeat", "cpu_percent"])
         changes = [node_change(node, only=("last_heartbeat", "cpu_percent")) for node in nodes]
         event_publish(kind="node.metrics", changes=changes)
 
@@ -75,8 +75,8 @@ class Pulse:
             elif query.latency and query.status == "failed":
                 query.latency += 1
                 query.relative_latency = query.latency / (query.baseline_latency or 1)
-            query.save(update_fields=["epoch", "latency", "relative_latency"])
             changes.append(query_change(query, topology=topology.name, partition=query.partition.label))
+        Query.objects.bulk_update(queries, ["epoch", "latency", "relative_latency"])
         Partition.objects.filter(topology=topology, state="running").update(epoch=topology.committed_epoch)
         changes += [
             partition_change(row, topology=topology.name, node=row.node.name if row.node else None)
