@@ -14,7 +14,7 @@ from types import MappingProxyType
 from domain.execution.branches import Branches, Standing
 from domain.execution.flows import Flows
 from domain.execution.lanes import Coverage, Lane, present_lane, replay_lane
-from domain.execution.reach import links_of, reaches
+from domain.execution.reach import consumed_before, links_of, reaches
 from domain.execution.shadows import Shadows, unknown_to
 from domain.messages import Plan
 from domain.topology import Topology
@@ -335,13 +335,13 @@ class ProgressTracker:
         return {**dict.fromkeys(self.shadows.missing, 0), **self.progress, **self.shadows.progress}
 
     def contradicts(self, lane: Lane | None) -> bool:
-        """Whether this lane would compute again, in a fork, what need not come out as it did before. Then all
-        have to start again from the checkpoint."""
-        return (
-            lane is not None
-            and not self.topology.deterministic
-            and any(start < self.progress[partition] for partition, start in lane.starts.items())
-        )
+        """Whether this lane would compute again what need not come out as it did before: in a fork, or in a
+        partition that was put back behind others which have consumed it. Then all have to start again from
+        the checkpoint."""
+        if lane is None or self.topology.deterministic:
+            return False
+        forks = any(start < self.progress[partition] for partition, start in lane.starts.items())
+        return forks or consumed_before(self.topology, lane.starts, self.progress)
 
     def start_again(self) -> None:
         self.put_back(self.topology.partitions, self.checkpoint)

@@ -6,7 +6,7 @@ computed once for the operator, so that no channel is ever looked at by itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -113,6 +113,35 @@ def _level_out(component: Component, found: dict[str, list[int]], least: dict[st
         lowest = [min(values) for values in zip(*(found[one] for one in component.operators), strict=True)]
     for name in component.operators:
         found[name] = list(lowest) if component.aligned else [least[name]] * len(found[name])
+
+
+def consumed_before(topology: Topology, starts: Mapping[str, int], progress: Mapping[str, int]) -> bool:
+    """Whether others have consumed already what partitions compute that go on from `starts`. What a feedback
+    stream brings was sent an epoch before."""
+    links = links_of(topology)
+    for operator, partitions in links.partitions.items():
+        for link in links.outputs[operator]:
+            readers = [progress[p] for p in links.partitions[link.other]]
+            ahead = _at_the_other_end(readers, link, partitions, max)
+            if any(starts.get(p, one) < one for p, one in ahead):
+                return True
+        for link in links.returns[operator]:
+            senders = [starts.get(p, progress[p]) for p in links.partitions[link.other]]
+            if any(one < progress[p] - 1 for p, one in _at_the_other_end(senders, link, partitions, min)):
+                return True
+    return False
+
+
+def _at_the_other_end(
+    values: list[int], link: Link, partitions: list[str], pick: Callable[[Sequence[int]], int]
+) -> list[tuple[str, int]]:
+    """For each partition at this end of a stream, the greatest or least value at the other, if it has one."""
+    if link.ranges is None:
+        picked = pick(values)
+        return [(p, picked) for p in partitions]
+    return [
+        (p, pick(values[one.start : one.stop])) for p, one in zip(partitions, link.ranges, strict=True) if one
+    ]
 
 
 def blocked_partitions(topology: Topology, absent: Collection[str]) -> set[str]:

@@ -56,6 +56,17 @@ class MemoryJob:
         self._unbuffered: set[str] = set()
         # Partitions that have sent what is on their feedback streams.
         self._returned: list[str] = []
+        self._check_consumed()
+
+    def _check_consumed(self) -> None:
+        """Unless operators are deterministic, nothing is computed again that others have consumed."""
+        if self.lane is None or self.topology.deterministic:
+            return
+        for partition, start in self.lane.starts.items():
+            returned = self.topology.fed_back.get(partition, ())
+            for target in self.topology.downstream(partition):
+                consumed = self.job.progress[target] - (target in returned)
+                assert start >= consumed, f"{target} has consumed what {partition} computes again"
 
     def give_way(self) -> None:
         """A task of the simulation has its node for itself."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.execution.lanes import Coverage, lane_between
-from domain.execution.reach import blocked_partitions, reaches
+from domain.execution.reach import blocked_partitions, consumed_before, reaches
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 
 
@@ -78,3 +78,35 @@ def test_ranges_give_what_channels_give(seed: int) -> None:
     served = lane.serves.get("n1", {})
     assert {p: {(a, b): t for a, b, t in mine} for p, mine in served.items()} == serves
     assert lane.starts == starts
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_was_consumed_before_is_found_by_ranges_as_by_channels(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = topology(rng)
+    progress = {partition: rng.randint(5, 6) for partition in graph.partitions}
+    starts = {p: rng.randint(4, own) for p, own in progress.items() if rng.random() < 0.3}
+    expected = any(
+        start < progress[target] for source, start in starts.items() for target in graph.downstream(source)
+    )
+    assert consumed_before(graph, starts, progress) == expected
+
+
+def test_a_feedback_stream_brings_what_was_sent_an_epoch_before() -> None:
+    """A[1] has consumed what A[0] sent on it up to the epoch before its own."""
+    operators = (
+        OperatorSpec(name="S", kind="k"),
+        OperatorSpec(
+            name="A",
+            kind="k",
+            parallelism=2,
+            inputs=(InputSpec(source="S"), InputSpec(source="A", feedback=True)),
+        ),
+    )
+    graph = Topology(TopologySpec(name="t", operators=operators))
+    progress = {"S[0]": 9, "A[0]": 9, "A[1]": 9}
+    assert not consumed_before(graph, {"A[0]": 8}, progress)
+    assert consumed_before(graph, {"A[0]": 7}, progress)
+    assert not consumed_before(graph, {"S[0]": 9}, progress)
+    assert consumed_before(graph, {"S[0]": 8}, progress)
