@@ -38,7 +38,7 @@ from domain.planning.problem import RecoveryProblem
 from domain.planning.proposal import QueryExplanation, RecoveryPlanProposal, Selection
 from domain.planning.registry import PLANNERS, planner_named
 from domain.planning.schedule import Schedule, ScheduledWave, forecast
-from domain.planning.whole_chains import rejoined, torn_chains, with_whole_chains
+from domain.planning.whole_chains import leaves_parts, rejoined, torn_chains, with_whole_chains
 
 __all__ = [
     "MAX_UTILISATION",
@@ -75,6 +75,7 @@ __all__ = [
     "forecast",
     "free_capacity",
     "initial_placement",
+    "leaves_parts",
     "level_out",
     "load_after_moves",
     "natural_key",

@@ -7,7 +7,7 @@ each chain is also planned as one: its first member counts for all of it, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from domain.planning.placement import Placement
@@ -30,6 +30,13 @@ def with_whole_chains(problem: RecoveryProblem) -> RecoveryProblem:
         placed_costs[members[0]] = sum(problem.placed_costs[name] for name in members)
         placed_costs.update(dict.fromkeys(members[1:], 0.0))
     return replace(problem, costs=costs, placed_costs=placed_costs)
+
+
+def leaves_parts(problem: RecoveryProblem, partitions: Collection[str]) -> bool:
+    """Whether some members of a chain are among these partitions of that problem, and others are not. A
+    planner that takes partitions and not queries may do so, and the room that they need is then in no sum."""
+    chosen = set(partitions)
+    return any(0 < len(chosen.intersection(members)) < len(members) for members in _groups(problem))
 
 
 def rejoined(problem: RecoveryProblem, placement: Placement) -> Placement:

@@ -20,6 +20,7 @@ from domain.planning import (
     RecoveryProblem,
     TooManyPlansError,
     cores,
+    leaves_parts,
     natural_key,
     planner_named,
     recovery_problem,
@@ -145,7 +146,7 @@ class Incremental:
         if not choice.torn:
             return shorter(choice) or choice
         proposal = self._propose(planner, with_whole_chains(problem), situation)
-        if proposal.placement is None:
+        if proposal.placement is None or leaves_parts(problem, proposal.partitions):
             return together(choice) or choice
         proposal = replace(proposal, placement=rejoined(problem, proposal.placement))
         whole = Choice(cases, situation, problem, proposal, idle, most)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.planning import BestDensity, NodeSpace, RecoveryProblem, recovery_problem
-from domain.planning.whole_chains import rejoined, torn_chains, with_whole_chains
+from domain.planning import BestDensity, NodeSpace, OperatorCentric, RecoveryProblem, recovery_problem
+from domain.planning.whole_chains import leaves_parts, rejoined, torn_chains, with_whole_chains
 from tests.unit.domain.planning.test_leveling import BOUND, CHAINS, WIDTH
 
 NAMES = [f"{operator}[{i}]" for operator in ("Source", "Parser") for i in range(WIDTH)]
@@ -60,3 +60,15 @@ def test_members_that_run_count_for_themselves() -> None:
     costs = dict.fromkeys([*NAMES, "Out[0]"], 1.0)
     problem = problem_of(costs, [40.0], runs=tuple(NAMES[:WIDTH]))
     assert with_whole_chains(problem).placed_costs == problem.placed_costs
+
+
+def test_a_planner_that_takes_partitions_may_leave_parts_of_chains() -> None:
+    """A chain takes 3, and no node has room for one, but members after the first seem to cost nothing."""
+    costs = {**dict.fromkeys(NAMES[:WIDTH], 1.0), **dict.fromkeys(NAMES[WIDTH:], 2.0), "Out[0]": 4.0}
+    problem = problem_of(costs, [2.0] * 4)
+    taken = OperatorCentric().plan(with_whole_chains(problem)).partitions
+    assert leaves_parts(problem, taken)
+    assert not leaves_parts(problem, ())
+    assert not leaves_parts(problem, problem.partitions)
+    roomy = problem_of(costs, [40.0] * 4)
+    assert not leaves_parts(roomy, OperatorCentric().plan(with_whole_chains(roomy)).partitions)
