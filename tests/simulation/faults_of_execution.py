@@ -347,7 +347,7 @@ EXECUTION = (
         "list(self.under_way)",
         "self.under_way[:1]",
         "modes",
-        found_by=47,
+        found_by=29,
     ),
     Fault(
         "epochs go on while a synchronous checkpoint is stored",
