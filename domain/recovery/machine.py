@@ -291,8 +291,6 @@ class IncidentMachine:
     ) -> Instructions:
         """From now on these queries of a topology are parked. actor: empty where the policy asks. limits:
         see `ParkAsked`."""
-        deployment, case = self.deployments[name], self.cases.get(name)
-        failed = case.failed if case is not None else frozenset[str]()
         by_policy = self.memory.parked_by_policy.get(name, frozenset()) & queries
         if not actor:
             by_policy |= queries - self._parked(name)
@@ -303,13 +301,7 @@ class IncidentMachine:
             dict(limits),
         )
         instructions = self._tell("stimulus", text, fact)
-        instructions.append(MarkParked(topology=name, queries=queries))
-        stop = deployment.topology.exclusive_partitions(queries) & deployment.assignment.keys() - failed
-        if not stop:
-            return instructions
-        instructions += self._fail(name, stop, "queries are to be parked", down=False)
-        stays = facts.StillFailed(self._failed({name: stop}))
-        return [*instructions, *self._tell("evidence", f"To stop: {wording.listed(stop)}.", stays)]
+        return [*instructions, MarkParked(topology=name, queries=queries), *self._stop_parked(name, queries)]
 
     def _return_elsewhere(self) -> Instructions:
         """What was parked since its nodes had too much to do may return to other nodes that have room, once
@@ -775,7 +767,7 @@ class IncidentMachine:
         """What follows from the present state: requests for nodes, plans, the state of the incident."""
         if self.state in ENDED_STATES:
             return []
-        instructions = [*self._overlooked(), *self._keep_costs()]
+        instructions = [*self._overlooked(), *self._running_though_parked(), *self._keep_costs()]
         if not self.memory.paused:
             instructions += self._ask_for_nodes()
         if may_plan and not self.memory.paused:
@@ -808,6 +800,31 @@ class IncidentMachine:
             instructions += self._tell("evidence", text, self._lost((), {name: down}))
             instructions += self._fail(name, down, "replicas that acted are lost")
         return instructions
+
+    def _running_though_parked(self) -> Instructions:
+        """What is parked runs again if its node returned before it was stopped, or the topology was deployed
+        anew. It is to stop until it is unparked."""
+        instructions: Instructions = []
+        for name, queries in sorted(self.memory.parked.items()):
+            deployment, case = self.deployments.get(name), self.cases.get(name)
+            under_way = case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED)
+            if deployment is not None and not under_way:
+                instructions += self._stop_parked(name, queries, f"{name} runs what is parked.")
+        return instructions
+
+    def _stop_parked(self, name: str, queries: frozenset[str], text: str = "") -> Instructions:
+        """What only these queries need is to stop, if it runs."""
+        deployment, case = self.deployments[name], self.cases.get(name)
+        failed = case.failed if case is not None else frozenset[str]()
+        stop = deployment.topology.exclusive_partitions(queries) & deployment.assignment.keys() - failed
+        if not stop:
+            return []
+        instructions = self._fail(name, stop, "queries are to be parked", down=False)
+        stays = facts.StillFailed(self._failed({name: stop}))
+        return [
+            *instructions,
+            *self._tell("evidence", f"{text} To stop: {wording.listed(stop)}.".strip(), stays),
+        ]
 
     def _keep_costs(self) -> Instructions:
         if all(case.phase in ENDED_PHASES for case in self.cases.values()):

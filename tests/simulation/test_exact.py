@@ -306,9 +306,10 @@ def test_schedules_that_once_failed(seed: int) -> None:
     run_schedule(seed, kind=ExactWorld)
 
 
-@pytest.mark.parametrize("seed", [8, 30, 31, 32])
+@pytest.mark.parametrize("seed", [8, 30, 31, 32, 700311, 701120])
 def test_parked_queries_return_exactly(seed: int) -> None:
-    """8 and 30: all queries were parked, and the driver waited for the nodes of a plan without partitions."""
+    """8 and 30: all queries were parked, and the driver waited for the nodes of a plan without partitions.
+    700311 and 701120: a topology was deployed anew, and what was parked went on running."""
     world = run_schedule(seed, kind=ExactWorld, actions=WITH_PARKING)
     assert world.counts["changes of what is parked"]
 

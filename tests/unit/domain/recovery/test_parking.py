@@ -60,6 +60,29 @@ def test_what_only_a_parked_query_needs_stops_and_nothing_else() -> None:
     assert "kim changed which queries of t0 are parked: input has doubled. B[1] and B[2] stop." in story(said)
 
 
+def test_what_is_parked_and_runs_again_stops_again() -> None:
+    """The topology was deployed anew, or a node returned that ran it."""
+    subject = parked("B[1]")
+    deployment, home = subject.deployments["t0"], subject.deployments["t0"].assignment["A[1]"]
+    deployment.assignment["B[1]"] = home
+    subject.cases["t0"].failed.discard("B[1]")
+    said = subject.handle_stimulus(Looked(at=30.0))
+    assert "t0 runs what is parked. To stop: B[1]." in story(said)
+    plan = plan_of(said)
+    assert set(deployment.topology.partitions) - plan.assignment.keys() == {"B[1]"}
+    assert (plan.restore, plan.rollback) == ((), False)
+    assert not only(said, MarkParked), "it was parked all the time"
+    subject.validate_state()
+
+
+def test_what_a_plan_under_way_restores_is_looked_at_when_it_is_applied() -> None:
+    subject = machine()
+    park(subject, "B[1]")
+    subject.deployments["t0"].assignment["B[1]"] = subject.deployments["t0"].assignment["A[1]"]
+    subject.cases["t0"].failed.discard("B[1]")
+    assert not only(subject.handle_stimulus(Looked(at=30.0)), CreatePlan)
+
+
 def test_they_stay_stopped_whatever_room_there_is() -> None:
     subject = parked("B[1]")
     subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
