@@ -14,6 +14,7 @@ from domain.topology import InputSpec, Topology, partition_id
 from domain.topology.cycles import Component
 
 BLOCKED = -1
+NOT_RUNNING = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def consumed_before(topology: Topology, starts: Mapping[str, int], progress: Map
             if any(starts.get(p, one) < one for p, one in ahead):
                 return True
         for link in links.returns[operator]:
-            senders = [starts.get(p, progress[p]) for p in links.partitions[link.other]]
+            senders = [starts.get(p, NOT_RUNNING) for p in links.partitions[link.other]]
             if any(one < progress[p] - 1 for p, one in _at_the_other_end(senders, link, partitions, min)):
                 return True
     return False

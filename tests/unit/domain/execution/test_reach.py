@@ -110,3 +110,4 @@ def test_a_feedback_stream_brings_what_was_sent_an_epoch_before() -> None:
     assert consumed_before(graph, {"A[0]": 7}, progress)
     assert not consumed_before(graph, {"S[0]": 9}, progress)
     assert consumed_before(graph, {"S[0]": 8}, progress)
+    assert not consumed_before(graph, {"S[0]": 9}, {**progress, "A[0]": 2}), "A[0] does not run"

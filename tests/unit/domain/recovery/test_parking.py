@@ -75,12 +75,13 @@ def test_what_is_parked_and_runs_again_stops_again() -> None:
     subject.validate_state()
 
 
-def test_what_a_plan_under_way_restores_is_looked_at_when_it_is_applied() -> None:
+def test_while_a_plan_is_under_way_what_is_parked_stops_after_it() -> None:
     subject = machine()
     park(subject, "B[1]")
     subject.deployments["t0"].assignment["B[1]"] = subject.deployments["t0"].assignment["A[1]"]
     subject.cases["t0"].failed.discard("B[1]")
-    assert not only(subject.handle_stimulus(Looked(at=30.0)), CreatePlan)
+    assert "B[1]" not in story(subject.handle_stimulus(Looked(at=1.5)))
+    assert "t0 runs what is parked. To stop: B[1]." in story(applied(subject))
 
 
 def test_they_stay_stopped_whatever_room_there_is() -> None:
