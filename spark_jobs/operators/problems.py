@@ -25,3 +25,34 @@ def column_of(table: pa.Table, name: str, kind: str) -> pa.ChunkedArray:
             "Correct the operator's parameters, or the operator before it.",
         )
     return table.column(name)
+
+
+def text_of(table: pa.Table, name: str, kind: str) -> pa.ChunkedArray:
+    """The column as plain strings, whatever kind of text it is."""
+    column = column_of(table, name, kind)
+    if column.type == pa.string():
+        return column
+    if not _is_text(column.type):
+        raise OperatorError(
+            f"{kind} needs text in column {name!r}, but it is {column.type}",
+            "Convert it in the operator before it, such as `CAST(... AS VARCHAR)` in `sql`.",
+        )
+    return column.cast(pa.string())
+
+
+def times_of(table: pa.Table, name: str, kind: str) -> pa.ChunkedArray:
+    """The column of event times, in microseconds; a row may be without."""
+    column = column_of(table, name, kind)
+    if not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+        raise OperatorError(
+            f"{kind} needs whole microseconds in column {name!r}, but it is {column.type}",
+            "Convert it in the operator before it, such as `CAST(... AS BIGINT)` in `sql`.",
+        )
+    return column.cast(pa.int64())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    return any(test(kind) for test in tests)
