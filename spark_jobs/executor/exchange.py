@@ -3,7 +3,7 @@ set of target partitions that receive the same rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,9 +16,13 @@ from domain.topology import Topology, partition_id, split_partition
 from domain.topology.copies import partition_of
 from domain.topology.spec import InputSpec, OperatorSpec
 from spark_jobs.operators.base import Combinable, Operator
+from spark_jobs.operators.problems import OperatorError
 from spark_jobs.state.key_hash import hash_strings
+from spark_jobs.state.key_states import NULL_KEY
 
 EMPTY = b""
+KEY = "key"
+"""The column that rows have after they were combined as well."""
 LARGE = 16 * 1024
 """Bytes from which a table counts as large."""
 PLAIN, COMPRESSED = pa.ipc.IpcWriteOptions(), pa.ipc.IpcWriteOptions(compression="zstd")
@@ -58,20 +62,57 @@ def route(
     streams, not through the others."""
     _, index = split_partition(partition_of(partition))
     name = partition.partition("[")[0]
+    streams = [
+        (target, stream)
+        for target in topology.operators
+        for stream in target.inputs
+        if stream.source == name and stream.feedback == feedback
+    ]
+    combining = _combining(streams, operators, topology.spec.epoch_interval) if table is not None else {}
     combined: dict[Any, pa.Table | None] = {None: table}
     groups: dict[Any, tuple[list[str], pa.Table | None]] = {}
-    for target in topology.operators:
-        for stream in target.inputs:
-            if stream.source != name or stream.feedback != feedback:
-                continue
-            combine = _combine_key(operators[target.name], table)
-            if combine not in combined:
-                combined[combine] = _combine(operators[target.name], table)
-            rows = combined[combine]
-            for position, part in _parts(topology, stream, target, index, rows):
-                identity = (combine, None if part is rows else (position, target.parallelism, stream.key))
-                groups.setdefault(identity, ([], part))[0].append(partition_id(target.name, position))
+    for target, stream in streams:
+        operator = combining.get(target.name)
+        combine = operator.combine_key() if operator is not None else None
+        if operator is not None and combine not in combined:
+            combined[combine] = _combine(operator, table)
+        rows = combined[combine]
+        for position, part in _parts(topology, stream, target, index, rows):
+            identity = (combine, None if part is rows else (position, target.parallelism, stream.key))
+            groups.setdefault(identity, ([], part))[0].append(partition_id(target.name, position))
     return list(groups.values())
+
+
+def _combining(
+    streams: Sequence[tuple[OperatorSpec, InputSpec]], operators: Mapping[str, Operator], epoch_s: float
+) -> dict[str, Combinable]:
+    """For each target that lets rows be combined, the operator that combines them: one for as many as
+    possible."""
+    targets = {
+        target.name: operator
+        for target, stream in streams
+        if isinstance(operator := operators[target.name], Combinable) and stream.key == KEY
+    }
+    different = {operator.combine_key(): operator for operator in targets.values()}
+    serving = {
+        key: min((one for one in different.values() if one.serves(operator, epoch_s)), key=_order)
+        for key, operator in different.items()
+    }
+    return {name: serving[operator.combine_key()] for name, operator in targets.items()}
+
+
+def _order(operator: Combinable) -> tuple[Any, ...]:
+    return operator.combine_key()
+
+
+def _combine(operator: Combinable, table: pa.Table | None) -> pa.Table | None:
+    """Rows that cannot be combined go as they are: the operator that cannot use them says so."""
+    if table is None or not table.num_rows:
+        return table
+    try:
+        return operator.combine(table)
+    except OperatorError:
+        return table
 
 
 def routed_count(
@@ -100,16 +141,6 @@ def _stands_for(part: pa.Table | None, table: pa.Table | None) -> int:
     return int(pc.sum(part.column("count")).as_py() or 0)
 
 
-def _combine_key(operator: Operator, table: pa.Table | None) -> Any:
-    if table is None or not table.num_rows or not isinstance(operator, Combinable):
-        return None
-    return operator.combine_key()
-
-
-def _combine(operator: Operator, table: pa.Table | None) -> pa.Table | None:
-    return operator.combine(table) if isinstance(operator, Combinable) and table is not None else table
-
-
 def _parts(
     topology: Topology, stream: InputSpec, target: OperatorSpec, index: int, table: pa.Table | None
 ) -> Iterator[tuple[int, pa.Table | None]]:
@@ -124,9 +155,11 @@ def _parts(
 
 
 def key_buckets(column: pa.ChunkedArray, count: int, *cuts: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The target of each row by a hash of its key that is the same in every process and on every machine.
-    cuts: how many partitions `merge` streams behind it lead to, see `Routing`."""
-    encoded = pc.dictionary_encode(column.cast(pa.string())).combine_chunks()
+    """The target of each row by a hash of its key that is the same in every process and on every machine;
+    all rows without a key have the same. cuts: how many partitions `merge` streams behind it lead to, see
+    `Routing`."""
+    texts = pc.fill_null(column.cast(pa.string()), NULL_KEY)
+    encoded = pc.dictionary_encode(texts).combine_chunks()
     bucket = (hash_strings(encoded.dictionary) % np.uint64(count)).astype(np.int64)
     for before, after in pairwise((count, *cuts)):
         bucket = bucket * after // before

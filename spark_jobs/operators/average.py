@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.problems import OperatorError, column_of
-from spark_jobs.operators.window import SlidingWindow
+from spark_jobs.operators.window import COMBINED, SlidingWindow
 
 
 class WindowAverage(SlidingWindow):
@@ -31,27 +30,21 @@ class WindowAverage(SlidingWindow):
         return found
 
     def combine_key(self) -> tuple[Any, ...]:
-        return (self.kind, self.pane, self.params["value"])
+        return ("average", self.params["value"], self.pane)
 
     def combine(self, table: pa.Table) -> pa.Table:
         """(ts, key, value) to (pane, key, count, total)."""
-        if "pane" in table.column_names:
-            return table
+        if table.column_names == [*COMBINED, "total"]:
+            return self._by_own_panes(table)
         values = column_of(table, self.params["value"], self.kind)
         if not pa.types.is_integer(values.type):
             raise OperatorError(
                 f"window_average needs whole numbers, but column {self.params['value']!r} is {values.type}",
                 "Give a column of whole numbers, such as thousandths.",
             )
-        ts = column_of(table, "ts", self.kind).to_numpy()
-        panes = pa.array(ts - np.mod(ts, self.pane))
-        keyed = pa.table(
-            {"pane": panes, "key": column_of(table, "key", self.kind), "value": values.cast(pa.int64())}
-        )
-        groups = keyed.filter(pc.is_valid(values)).group_by(["pane", "key"], use_threads=False)
-        return groups.aggregate([([], "count_all"), ("value", "sum")]).rename_columns(
-            ["pane", "key", "count", "total"]
-        )
+        keyed = self._keyed(table, value=values.cast(pa.int64()))
+        groups = keyed.filter(pc.is_valid(keyed.column("value"))).group_by(["pane", "key"], use_threads=False)
+        return groups.aggregate([([], "count_all"), ("value", "sum")]).rename_columns([*COMBINED, "total"])
 
     def emitted(self, low: int, end: int, summed: pa.Table) -> pa.Table:
         counts = super().emitted(low, end, summed)

@@ -129,7 +129,12 @@ class Combinable(ABC):
 
     @abstractmethod
     def combine(self, table: pa.Table) -> pa.Table:
-        """Idempotent on its own results: `process` accepts raw and combined tables alike."""
+        """`process` accepts raw tables, and what this or an operator that `serves` it has combined."""
+
+    def serves(self, other: Combinable, epoch_s: float) -> bool:
+        """Whether what this operator combines of an epoch of so many seconds does for the other one as well.
+        Of several that do, the one with the least `combine_key` combines for it."""
+        return self.combine_key() == other.combine_key()
 
 
 def unknown_params(params: Mapping[str, Any], known: Sequence[str]) -> list[str]:

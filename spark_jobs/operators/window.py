@@ -16,10 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
+from spark_jobs.operators.problems import text_of, times_of
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
+COMBINED = ["pane", "key", "count"]
 ROWS = pa.schema(
     [
         ("window_start", pa.int64()),
@@ -89,17 +91,41 @@ class SlidingWindow(Operator, Combinable):
         super().restore(context, state, saved)
 
     def combine_key(self) -> tuple[Any, ...]:
-        return (self.kind, self.pane)
+        return ("count", self.pane)
+
+    def serves(self, other: Combinable, epoch_s: float) -> bool:
+        """Counts by panes serve windows whose panes consist of them. In an epoch that is no longer than the
+        shorter pane they are as many rows, but where it reaches into another pane."""
+        (*mine, pane), (*theirs, wider) = self.combine_key(), other.combine_key()
+        fits = mine == theirs and wider % pane == 0
+        return fits and (pane == wider or epoch_s * SECOND <= pane)
 
     def combine(self, table: pa.Table) -> pa.Table:
-        """(ts, key) to (pane, key, count), pane being the start of the pane in microseconds."""
-        if "count" in table.column_names:
+        """(ts, key) to (pane, key, count), pane being the start of the pane in microseconds. Rows without a
+        time are in no window."""
+        if table.column_names == COMBINED:
+            return self._by_own_panes(table)
+        groups = self._keyed(table).group_by(["pane", "key"], use_threads=False)
+        return groups.aggregate([([], "count_all")]).rename_columns(COMBINED)
+
+    def _keyed(self, table: pa.Table, **others: pa.ChunkedArray) -> pa.Table:
+        """Pane and key of each row, and other columns, of the rows that have a time."""
+        times, keys = times_of(table, "ts", self.kind), text_of(table, "key", self.kind)
+        columns = {"ts": times, "key": keys, **others}
+        keyed = pa.table(columns)
+        if times.null_count:
+            keyed = keyed.filter(times.is_valid())
+        ts = keyed.column("ts").to_numpy()
+        return keyed.set_column(0, "pane", pa.array(ts - np.mod(ts, self.pane)))
+
+    def _by_own_panes(self, table: pa.Table) -> pa.Table:
+        """What was combined by panes that are this operator's or shorter."""
+        given = table.column("pane").to_numpy()
+        panes = given - np.mod(given, self.pane)
+        if np.array_equal(given, panes):
             return table
-        ts = table.column("ts").to_numpy()
-        panes = pa.array(ts - np.mod(ts, self.pane))
-        keyed = pa.table({"pane": panes, "key": table.column("key")})
-        groups = keyed.group_by(["pane", "key"], use_threads=False).aggregate([([], "count_all")])
-        return groups.rename_columns(["pane", "key", "count"])
+        table = table.set_column(0, "pane", pa.array(panes))
+        return table if (given == given[0]).all() else _sum(table, ["pane", "key"])
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
