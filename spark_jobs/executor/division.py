@@ -135,9 +135,4 @@ class Share:
     def _mine(self, keys: pa.ChunkedArray, name: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
         if self.count == 1:
             return np.ones(len(keys), dtype=np.bool_)
-        if keys.null_count:
-            raise OperatorError(
-                f"the state of a {self.operator.kind} has rows without a key, which belong to no partition",
-                "Give the operator one partition, as it had.",
-            )
         return key_buckets(keys, *self.routings[self.operator.state_input(name)].cuts) == self.index

@@ -214,12 +214,22 @@ def test_only_partitions_that_may_have_the_keys_are_read() -> None:
     assert alike([SINGLE], [by("key", 8)]) == 1
 
 
-def test_a_state_without_a_key_or_its_column_is_told() -> None:
+def test_rows_without_a_key_go_where_further_ones_are_sent() -> None:
+    state = StateTables({}, {}, {"seen": TableState([])})
+    state.keyed("seen", ["key"]).put(pa.table({"key": pa.array(["a", None], pa.string())}))
+    shares = [
+        Share(made("distinct", {}, ["A"]), {"A": Routing((2,), "key")}, one, 2).of({0: state})
+        for one in (0, 1)
+    ]
+    has = [sum(chunk.table.column("key").null_count for chunk in share.table("seen")) for share in shares]
+    (target,) = key_buckets(pa.chunked_array([[None]], pa.string()), 2)
+    assert has == [int(target == 0), int(target == 1)]
+
+
+def test_a_state_without_the_column_of_its_key_is_told() -> None:
     state = StateTables({}, {}, {"seen": TableState([])})
     state.keyed("seen", ["key"]).put(pa.table({"key": pa.array(["a", None], pa.string())}))
     operator = made("distinct", {}, ["A"])
-    with pytest.raises(OperatorError, match="rows without a key"):
-        Share(operator, {"A": Routing((2,), "key")}, 0, 2).of({0: state})
     with pytest.raises(OperatorError, match="has no column 'word'"):
         Share(operator, {"A": Routing((2,), "word")}, 0, 2).of({0: state})
     (whole,) = [Share(operator, {"A": SINGLE}, 0, 1).of({0: state})]
