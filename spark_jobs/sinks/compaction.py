@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from host.durable import DurableBatch, temporary_name
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import SPAN_FILE, Committed, Span, epoch_file, span_name
-from spark_jobs.sinks.parquet import write_table
+from spark_jobs.sinks.parquet import INSTANT, write_table
 from spark_jobs.sinks.tentative import DIRECTORY
 
 WINDOW_END = "window_end"
@@ -47,21 +48,22 @@ def compact(
     span = Span(first=first, last=last)
     until: dict[str, int] = {}
     batch = DurableBatch(directory.parent, force=force)
-    for operator in sorted(operators):
-        for partition in sorted((directory / operator).glob("partition=*")):
-            files = [epoch_file(partition / f"epoch={epoch}") for epoch in range(first, last + 1)]
-            tables = [_read(file) for file in files if file is not None]
-            if tables:
-                table = pa.concat_tables(tables).combine_chunks()
-                target = partition / span_name(span) / SPAN_FILE
-                target.parent.mkdir(exist_ok=True)
-                temporary = temporary_name(target)
-                write_table(temporary, table)
-                batch.add(temporary, target)
-                until[operator] = max(until.get(operator, 0), _last_window(table))
-    for target, error in batch.settle().items():
-        hint = "Its epochs stay in files of their own; it is written again with the next checkpoint."
-        raise SinkError(str(target), f"it cannot be written: {error.strerror or error}", hint) from error
+    with ExitStack() as on_the_way:
+        for operator in sorted(operators):
+            for partition in sorted((directory / operator).glob("partition=*")):
+                files = [epoch_file(partition / f"epoch={epoch}") for epoch in range(first, last + 1)]
+                tables = [_read(file) for file in files if file is not None]
+                if tables:
+                    target = partition / span_name(span) / SPAN_FILE
+                    target.parent.mkdir(exist_ok=True)
+                    temporary = temporary_name(target)
+                    on_the_way.callback(temporary.unlink, missing_ok=True)
+                    table = _write(temporary, tables, target)
+                    batch.add(temporary, target)
+                    until[operator] = max(until.get(operator, 0), _last_window(table))
+        for target, error in batch.settle().items():
+            hint = "Its epochs stay in files of their own; it is written again with the next checkpoint."
+            raise SinkError(str(target), f"it cannot be written: {error.strerror or error}", hint) from error
     return msgspec.structs.replace(span, until={name: at for name, at in until.items() if at})
 
 
@@ -160,13 +162,32 @@ def _measured(directory: Path, span: Span) -> tuple[int, float]:
 def _read(file: Path) -> pa.Table:
     try:
         return pq.ParquetFile(file).read(use_threads=False)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         hint = "The epochs of its span stay in files of their own. `manage.py verify` tells what is missing."
         raise SinkError(str(file), f"it cannot be read: {error}", hint) from error
 
 
+def _write(temporary: Path, tables: Sequence[pa.Table], target: Path) -> pa.Table:
+    """Write the rows of all tables into one file: columns go together by their names, and a row without one
+    has null there. Returns the rows."""
+    same = all(table.schema.equals(tables[0].schema) for table in tables)
+    try:
+        # Only tables of one schema may have two columns of one name.
+        table = pa.concat_tables(tables, promote_options="none" if same else "permissive").combine_chunks()
+        write_table(temporary, table)
+        return table
+    except pa.ArrowException as error:
+        hint = (
+            "This span and those after it stay in small files, and are not removed by their age or size."
+            " Have the operator give each column one type, and deploy the topology again."
+        )
+        what = f"the rows of its epochs cannot be put into one file: {error}"
+        raise SinkError(str(target), what, hint) from error
+
+
 def _last_window(table: pa.Table) -> int:
-    """In microseconds; 0 without such a column."""
-    if WINDOW_END not in table.column_names:
+    """In microseconds; 0 without such a column of instants."""
+    if WINDOW_END not in table.column_names or not pa.types.is_timestamp(table.schema.field(WINDOW_END).type):
         return 0
-    return int(pc.max(table.column(WINDOW_END).cast(pa.int64())).as_py() or 0)
+    last = pc.max(table.column(WINDOW_END))
+    return int(last.cast(INSTANT, safe=False).value or 0)

@@ -147,20 +147,27 @@ class ParquetSink:
         while (epoch := self._settled.get()) is not None:
             try:
                 self.put_in_order(epoch)
-            except (OSError, SinkError) as error:
+            except Exception as error:  # the next round does what this one did not
                 log.warning("outputs not put in order", topology=self._topology, error=str(error))
 
     def put_in_order(self, settled: int) -> None:
-        """One round: what the round before has replaced or retired goes, and whole spans become one file.
-        settled: see `Sink.settle`."""
+        """One round: what the round before has replaced or retired goes, whole spans become one file, and the
+        oldest are retired, also if that failed. settled: see `Sink.settle`."""
         remove_replaced(self._files, self._committed)
-        settled = min(settled, self._committed.epoch)
+        try:
+            self._compact(min(settled, self._committed.epoch))
+        finally:
+            self._retire()
+
+    def _compact(self, settled: int) -> None:
         for first, last in spans_due(self._committed.tail, settled=settled, length=self._length):
             span = compact(self._files, self._operators, first, last, force=self._force)
             with self._lock:
                 spans = [*self._committed.spans, span]
                 self._put(msgspec.structs.replace(self._committed, spans=spans))
             log.info("outputs compacted", topology=self._topology, first=first, last=last)
+
+    def _retire(self) -> None:
         with self._lock:
             left = retire(self._files, self._committed, self._bounds)
             if left.removed > self._committed.removed:

@@ -283,6 +283,93 @@ def test_a_small_file_that_is_damaged_keeps_its_span_apart(tmp_path: Path) -> No
     made.close()
 
 
+@pytest.mark.parametrize(
+    ("early", "late", "together"),
+    [
+        ({"count": [1]}, {"count": [2], "sum": [1.5]}, [(1, None), (2, 1.5)]),
+        ({"sum": [2], "count": [1]}, {"count": [2], "sum": [1.5]}, [(1, 2.0), (2, 1.5)]),
+        ({"count": [1], "sum": pa.nulls(1)}, {"count": [2], "sum": ["a"]}, [(1, None), (2, "a")]),
+    ],
+    ids=["a column more", "another order and type", "null before"],
+)
+def test_epochs_of_other_columns_go_together_by_name(
+    tmp_path: Path, early: dict[str, Any], late: dict[str, Any], together: list[tuple[Any, ...]]
+) -> None:
+    made = sink(tmp_path)
+    write(made, "A", 1, pa.table(early))
+    write(made, "A", 4, pa.table(late))
+    made.commit(epoch=5)
+    made.put_in_order(5)
+    (file,) = files_of(tmp_path).glob("A/partition=0/epochs=1-5/part.parquet")
+    assert [(row["count"], row["sum"]) for row in pq.ParquetFile(file).read().to_pylist()] == together
+    made.close()
+
+
+def test_two_columns_of_one_name_stay_as_they_are(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    for epoch in (1, 2):
+        write(made, "A", epoch, pa.Table.from_arrays([pa.array([epoch]), pa.array(["a"])], ["x", "x"]))
+    made.commit(epoch=5)
+    made.put_in_order(5)
+    (file,) = files_of(tmp_path).glob("A/partition=0/epochs=1-5/part.parquet")
+    assert pq.ParquetFile(file).read().column(0).to_pylist() == [1, 2]
+    made.close()
+
+
+def test_a_window_end_that_is_no_instant_is_a_column_like_others(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    write(made, "A", 1, pa.table({"window_end": ["noon"], "count": [1]}))
+    made.commit(epoch=5)
+    made.put_in_order(5)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert committed.spans == [Span(first=1, last=5)]
+    made.close()
+
+
+@pytest.mark.parametrize("value", ["text", 2**62 + 1])
+def test_columns_that_cannot_go_together_stay_in_small_files_and_the_rest_goes_on(
+    tmp_path: Path, value: object
+) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 11))
+    write(made, "A", 8, pa.table({"window_end": [8], "key": ["k"], "count": [0.5]}))
+    write(made, "B", 9, pa.table({"key": ["k"], "count": [1]}))
+    write(made, "A", 9, pa.table({"window_end": [9], "key": ["k"], "count": [value]}))
+    made.commit(epoch=10)
+    before = read(tmp_path)
+    with pytest.raises(SinkError, match=r"epochs=6-10.* cannot be put into one file.*one type") as told:
+        made.put_in_order(10)
+    assert told.value.where == str(files_of(tmp_path) / "A/partition=0/epochs=6-10/part.parquet")
+    assert read(tmp_path) == before
+    assert [path.name for path in files_of(tmp_path).rglob("epochs=*/*")] == ["part.parquet"] * 2, "of 1 to 5"
+    made.close()
+    bounded = sink(tmp_path, keep_gb=1e-9)
+    with pytest.raises(SinkError):
+        bounded.put_in_order(10)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert (committed.removed, committed.spans) == (5, []), "what is whole is still retired"
+    bounded.close()
+
+
+@pytest.mark.parametrize("failure", [pa.ArrowTypeError("no"), ValueError("no"), MemoryError()])
+def test_a_round_that_fails_is_followed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    made, rounds = sink(tmp_path), list[int]()
+
+    def put_in_order(settled: int) -> None:
+        rounds.append(settled)
+        raise failure
+
+    monkeypatch.setattr(made, "put_in_order", put_in_order)
+    made.settle(epoch=1)
+    made.settle(epoch=2)
+    made.close()
+    assert rounds == [1, 2]
+
+
 def test_a_list_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     made = sink(tmp_path)
     (tmp_path / "t").write_text("a file in the way")
