@@ -133,15 +133,14 @@ class NodeStorage:
         return whole_in_storage(self.store, self._layout, self._partition, checkpoint)
 
     def read(self, plan: EpochPlan) -> pa.Table | None:
-        """This partition's part of the slice that an epoch reads."""
+        """This partition's part of what an epoch reads: a reader may give any number of slices, which are
+        dealt out to the partitions in turn."""
         start, end = plan.slices[self._operator]
-        params = next(o.params for o in self._layout.spec.operators if o.name == self._operator)
+        source = next(o for o in self._layout.spec.operators if o.name == self._operator)
         options, modules = self._layout.readers[self._operator], self._layout.operator_modules
-        reader: Any = reader_create(params, options, modules)
-        slices = reader.partitions(start, end)
-        if not slices:
-            return None
-        batches = [batch for batch in reader.read(slices[self._index]) if batch.num_rows]
+        reader: Any = reader_create(source.params, options, modules)
+        mine = reader.partitions(start, end)[self._index :: source.parallelism]
+        batches = [batch for part in mine for batch in reader.read(part) if batch.num_rows]
         table: pa.Table | None = pa.Table.from_batches(batches) if batches else None
         return table
 
