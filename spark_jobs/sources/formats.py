@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -205,16 +206,22 @@ def _opened(path: Path) -> tuple[IO[bytes], IO[bytes]]:
     return raw, (gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw)  # type: ignore[return-value]
 
 
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Without a byte-order mark."""
+    for number, line in enumerate(stream):
+        yield line if number else line.removeprefix(BOM_UTF8)
+
+
 def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimiter: str) -> Iterator[Rows]:
     raw, stream = _opened(path)
     total = path.stat().st_size
     with raw, stream:
         # Bytes that are not UTF-8 survive as surrogates, so that they can be told apart field by field.
-        lines = (line.decode("utf-8", "surrogateescape") for line in stream)
+        lines = (line.decode("utf-8", "surrogateescape") for line in _lines(stream))
         limit = csv.field_size_limit(1 << 30)
         try:
             reader = csv.reader(lines, delimiter=delimiter)
-            header = [name.removeprefix("\ufeff") for name in next(reader, [])]
+            header = next(reader, [])
             if text not in header:
                 raise _missing_column(path, text, header)
             if part and part not in header:
@@ -272,8 +279,7 @@ def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Ite
     rows, seen, found = _Collector(True, part), dict[str, None](), False
     timed: bool | None = None
     with raw, stream:
-        for number, line in enumerate(stream):
-            line = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
+        for line in _lines(stream):
             if not line.strip():
                 continue
             found = _json_row(rows, line, text, ts, decoder, seen) or found

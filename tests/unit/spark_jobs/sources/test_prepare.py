@@ -60,6 +60,16 @@ class TestFormats:
         assert content(prepared) == {"text": ["plain #tag", 'comma, "quoted"', "two\nlines", "", "日本 #é"]}
         assert (prepared.rows, prepared.rejected, prepared.has_ts, prepared.problems) == (5, 0, False, [])
 
+    @pytest.mark.parametrize("names", ['"ts","text"', "ts,text", '"text","ts"'])
+    @pytest.mark.parametrize("mark", ["", "\ufeff"])
+    def test_a_byte_order_mark_is_no_part_of_the_first_name(
+        self, names: str, mark: str, tmp_path: Path
+    ) -> None:
+        source = written(tmp_path / "i.csv", f"{mark}{names}\n1,2\n")
+        prepared = prepare(source, tmp_path / "input.arrow")
+        at = names.replace('"', "").split(",").index("ts")
+        assert (content(prepared)["text"], content(prepared)["ts"]) == ([str(2 - at)], [(1 + at) * 1_000_000])
+
     @pytest.mark.parametrize(
         "kind", [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]
     )
