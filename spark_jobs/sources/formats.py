@@ -10,6 +10,7 @@ import csv
 import gzip
 from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
@@ -85,7 +86,7 @@ def _parquet(path: Path, text: str, ts: str, part: str, progress: Progress) -> I
         for name, parameter in ((text, "text"), (part, "partition_by")):
             if name or parameter == "text":
                 _require_text(path, schema, name, parameter)
-        timed = ts in schema.names
+        timed = bool(ts) and ts in schema.names
         columns = list(dict.fromkeys([text, *([ts] if timed else []), *([part] if part else [])]))
         total, done = file.metadata.num_rows, 0
         for batch in file.iter_batches(CHUNK_ROWS, columns=columns, use_threads=False):
@@ -226,7 +227,7 @@ def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimite
                 raise _missing_column(path, text, header)
             if part and part not in header:
                 raise _missing_column(path, part, header, "partition_by")
-            at = (header.index(text), header.index(ts) if ts in header else -1)
+            at = (header.index(text), header.index(ts) if ts and ts in header else -1)
             part_at = header.index(part) if part else -1
             rows = _Collector(at[1] >= 0, part)
             yield from _csv_rows(
@@ -274,10 +275,9 @@ def _csv_rows(
 
 def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Iterator[Rows]:
     decoder = msgspec.json.Decoder()
-    raw, stream = _opened(path)
     total = path.stat().st_size
-    rows, seen, found = _Collector(True, part), dict[str, None](), False
-    timed: bool | None = None
+    rows, seen, found = _Collector(_json_times(path, ts, decoder), part), dict[str, None](), False
+    raw, stream = _opened(path)
     with raw, stream:
         for line in _lines(stream):
             if not line.strip():
@@ -286,18 +286,25 @@ def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Ite
             if len(rows.text) == CHUNK_ROWS:
                 if not found:
                     break
-                timed = ts in seen if timed is None else timed
-                yield _with_times_if(rows.take(), timed)
+                yield rows.take()
                 progress(raw.tell(), total)
     if seen and not found:
         raise _missing_column(path, text, list(seen))
     if rows.text:
-        yield _with_times_if(rows.take(), ts in seen if timed is None else timed)
+        yield rows.take()
     progress(total, total)
 
 
-def _with_times_if(rows: Rows, timed: bool) -> Rows:
-    return rows if timed else Rows(rows.text, None, rows.rejected, rows.part)
+def _json_times(path: Path, ts: str, decoder: msgspec.json.Decoder[Any]) -> bool:
+    """Whether a row of the file has this field; the first one may be far down."""
+    raw, stream = _opened(path)
+    with raw, stream:
+        for line in _lines(stream) if ts else ():
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                row = decoder.decode(line)
+                if isinstance(row, dict) and ts in row:
+                    return True
+    return False
 
 
 def _json_row(

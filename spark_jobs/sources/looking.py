@@ -11,7 +11,7 @@ from spark_jobs.sources.built_in import TRAFFIC, is_own, reader_of
 from spark_jobs.sources.prepare import look
 from spark_jobs.sources.speeds import speeds_read
 
-_OF_A_FILE: Final = ("text", "ts", "ts_unit", "partition_by")
+_OF_A_FILE: Final = ("text", "ts_unit", "partition_by")
 
 
 def look_at(name: str, file: Path, params: Mapping[str, Any]) -> None:

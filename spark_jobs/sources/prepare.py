@@ -188,18 +188,16 @@ def _damaged(path: Path, what: str) -> SourceError:
     )
 
 
-def look(
-    source: str | Path, *, text: str = "text", ts: str = "ts", ts_unit: str = "auto", partition_by: str = ""
-) -> None:
+def look(source: str | Path, *, text: str = "text", ts_unit: str = "auto", partition_by: str = "") -> None:
     """Read the beginning of a file, as a check before anything is started. Raises `SourceError` if the file
-    cannot be used; rows that are wrong further on come to light in `prepare`."""
+    cannot be used; rows that are wrong further on, and all times, come to light in `prepare`."""
     source = Path(source).expanduser().absolute()
     _require_file(source)
     _times(source, ts_unit)
     with (
         _reading(source),
         closing(
-            rows_of(source, text=text, ts=ts, progress=lambda done, total: None, part=partition_by)
+            rows_of(source, text=text, ts="", progress=lambda done, total: None, part=partition_by)
         ) as rows,
     ):
         if next(rows, None) is None:

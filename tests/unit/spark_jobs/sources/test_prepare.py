@@ -231,6 +231,22 @@ class TestTimes:
         assert found["watermark"] == [base, base + 1_000_000, base + 1_000_000]
         assert (prepared.first_us, prepared.last_us) == (base, base + 2_000_000)
 
+    def test_times_that_begin_late_in_json_count(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(formats, "CHUNK_ROWS", 2)
+        lines = ['{"text":"a"}'] * 5 + ["[1]", "", '{"text":"b","ts":7}']
+        source = written(tmp_path / "i.jsonl", "\n".join(lines))
+        prepared = prepare(source, tmp_path / "input.arrow")
+        assert content(prepared)["text"] == [None] * 6 + ["b"]
+        assert content(prepared)["ts"] == [7_000_000] * 7
+        assert dict(rejected(prepared))[0] == "the event time is missing or cannot be read"
+        assert not prepare(source, tmp_path / "input.arrow", ts="").has_ts
+
+    def test_a_column_without_a_name_gives_no_times_where_none_count(self, tmp_path: Path) -> None:
+        source = written(tmp_path / "i.csv", ",text\nx,a\n")
+        assert content(prepare(source, tmp_path / "input.arrow", ts="")) == {"text": ["a"]}
+
     def test_unit_given(self, tmp_path: Path) -> None:
         source = parquet(tmp_path / "i.parquet", text=["a", "b"], at=[0, 1500])
         prepared = prepare(source, tmp_path / "input.arrow", ts="at", ts_unit="ms")
