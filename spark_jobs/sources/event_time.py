@@ -63,10 +63,10 @@ class EventTimes:
             return _since_epoch(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        if isinstance(value, float) and not np.isfinite(value):
+        if not abs(value) < _LIMIT_US * 1_000:  # NaN, or no time in any unit, so it does not decide the unit
             return None
         times, over = _PER_MICROSECOND[self._settle(value)]
-        exact = value * times // over if isinstance(value, int) else round(value * times / over)
+        exact = round(value * times / over) if isinstance(value, float) else value * times // over
         return exact if abs(exact) < _LIMIT_US else None
 
     def _of_text(self, text: str) -> int | None:

@@ -27,6 +27,8 @@ SUFFIXES: Final = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }  # fmt: skip
+_NOT_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Raised for a line that cannot be read; the last of them where it is nested too deeply."""
 Progress = Callable[[int, int], None]
 
 
@@ -155,6 +157,13 @@ def _decoded(value: bytes | None) -> str | None:
         return None
 
 
+def _field(value: str) -> str | None:
+    """A field of CSV; None if bytes of it are not UTF-8."""
+    if value.isascii() or value.isprintable():
+        return value
+    return _decoded(value.encode("utf-8", "surrogateescape"))
+
+
 class _Collector:
     """Gathers single rows into chunks."""
 
@@ -186,19 +195,19 @@ class _Collector:
 
 
 def _time_array(values: list[Any]) -> pa.Array:
-    """Numbers or texts as they came; what is neither is null. Mixed columns are read as text."""
+    """Numbers or texts as they came; what is neither is null. Columns that no type of numbers holds exactly
+    are read as text."""
     plain = [
         value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
         for value in values
     ]
-    if any(isinstance(value, str) for value in plain):
-        return pa.array([None if value is None else str(value) for value in plain], pa.string())
-    if any(isinstance(value, float) for value in plain):
+    kinds = {type(value) for value in plain if value is not None}
+    if kinds == {float}:
         return pa.array(plain, pa.float64())
-    try:
-        return pa.array(plain, pa.int64())
-    except (OverflowError, pa.ArrowInvalid):
-        return pa.array(plain, pa.float64())
+    if kinds <= {int}:
+        with suppress(OverflowError, pa.ArrowInvalid):
+            return pa.array(plain, pa.int64())
+    return pa.array([None if value is None else str(value) for value in plain], pa.string())
 
 
 def _opened(path: Path) -> tuple[IO[bytes], IO[bytes]]:
@@ -253,18 +262,10 @@ def _csv_rows(
         if len(fields) != width and not (not fields and width == 1):
             rows.add(None, None, f"fields in the row: {len(fields)}, in the header: {width}")
         else:
-            value = fields[at] if fields else ""
-            time = fields[time_at] if time_at >= 0 else None
-            part = fields[part_at] if part_at >= 0 else None
-            part = None if part is None else _decoded(part.encode("utf-8", "surrogateescape"))
-            if (
-                value.isascii()
-                or value.isprintable()
-                or _decoded(value.encode("utf-8", "surrogateescape")) is not None
-            ):
-                rows.add(value, time, part=part)
-            else:
-                rows.add(None, time, "the text is not UTF-8", part)
+            value = _field(fields[at]) if fields else ""
+            time = _field(fields[time_at]) if time_at >= 0 else None
+            part = _field(fields[part_at]) if part_at >= 0 else None
+            rows.add(value, time, "the text is not UTF-8" if value is None else "", part)
         if len(rows.text) == CHUNK_ROWS:
             yield rows.take()
             progressed()
@@ -300,7 +301,7 @@ def _json_times(path: Path, ts: str, decoder: msgspec.json.Decoder[Any]) -> bool
     raw, stream = _opened(path)
     with raw, stream:
         for line in _lines(stream) if ts else ():
-            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            with suppress(*_NOT_JSON):
                 row = decoder.decode(line)
                 if isinstance(row, dict) and ts in row:
                     return True
@@ -318,7 +319,7 @@ def _json_row(
     """Add one line's row; whether it had the text field at all."""
     try:
         row = decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _NOT_JSON as error:
         utf8 = _decoded(line) is not None
         rows.add(None, None, f"the line is not JSON: {error}" if utf8 else "the text is not UTF-8")
         return False

@@ -116,6 +116,56 @@ class TestRejectedRows:
         assert [row for row, _ in rejected(prepared)] == [1, 2, 3, 4, 5, 6]
         assert "the text is not UTF-8" in dict(rejected(prepared))[2]
 
+    def test_a_time_that_is_not_utf8_in_csv(self, tmp_path: Path) -> None:
+        source = written(tmp_path / "i.csv", b"ts,text\n2024-01-01,a\n\xff\xfe,b\n2024-01-02,c\n")
+        prepared = prepare(source, tmp_path / "input.arrow")
+        assert content(prepared)["text"] == ["a", None, "c"]
+        assert rejected(prepared) == [(1, "the event time is missing or cannot be read")]
+
+    def test_a_line_of_json_that_is_nested_too_deeply(self, tmp_path: Path) -> None:
+        lines = [b"[" * 100_000, b'{"text":"a","ts":1}', b'{"text":' * 100_000, b'{"text":"b","ts":2}']
+        prepared = prepare(written(tmp_path / "i.jsonl", b"\n".join(lines)), tmp_path / "input.arrow")
+        assert content(prepared)["text"] == [None, "a", None, "b"]
+        assert content(prepared)["ts"] == [1_000_000, 1_000_000, 1_000_000, 2_000_000]
+        assert [row for row, _ in rejected(prepared)] == [0, 2]
+
+    @pytest.mark.parametrize("name", ["i.parquet", "i.csv", "i.jsonl"])
+    @pytest.mark.parametrize("first", [True, False])
+    @pytest.mark.parametrize("unit", ["auto", "s"])
+    def test_a_time_that_no_unit_makes_sense_of(
+        self, tmp_path: Path, name: str, first: bool, unit: str
+    ) -> None:
+        """It does not decide the unit either."""
+        times = [1.7976931348623157e308, 1_700_000_000.5][:: 1 if first else -1]
+        path = tmp_path / name
+        if name == "i.parquet":
+            parquet(path, text=["a", "b"], ts=times)
+        elif name == "i.csv":
+            written(
+                path,
+                "".join(["text,ts\n", *(f"{text},{ts}\n" for text, ts in zip("ab", times, strict=True))]),
+            )
+        else:
+            written(
+                path,
+                "".join(f'{{"text":"{text}","ts":{ts}}}\n' for text, ts in zip("ab", times, strict=True)),
+            )
+        prepared = prepare(path, tmp_path / "input.arrow", ts_unit=unit)
+        assert rejected(prepared) == [(0 if first else 1, "the event time is missing or cannot be read")]
+        assert content(prepared)["ts"] == [1_700_000_000_500_000] * 2
+
+    @pytest.mark.parametrize(
+        ("odd", "expected"),
+        [("1" * 30, None), ("18446744073709551616", 18_446_744_073_709_551), ("1.5", 0), ("-1e3", -1)],
+    )
+    def test_one_time_among_exact_ones_of_json(self, tmp_path: Path, odd: str, expected: int | None) -> None:
+        exact = 1_700_000_000_000_001_999
+        lines = [f'{{"text":"a","ts":{ts}}}\n' for ts in (exact, odd, exact + 1)]
+        prepared = prepare(written(tmp_path / "i.jsonl", "".join(lines)), tmp_path / "input.arrow")
+        before, after = 1_700_000_000_000_001, 1_700_000_000_000_002
+        assert content(prepared)["ts"] == [before, before if expected is None else expected, after]
+        assert [row for row, _ in rejected(prepared)] == ([1] if expected is None else [])
+
     def test_the_list_is_bounded_and_the_count_exact(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
