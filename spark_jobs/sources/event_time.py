@@ -8,6 +8,7 @@ where that guess is wrong, for instance for times counted from zero.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -61,6 +62,8 @@ class EventTimes:
             return self._of_text(value.strip())
         if isinstance(value, datetime):
             return _since_epoch(value)
+        if isinstance(value, Decimal):
+            value = int(value) if value == int(value) else float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         if not abs(value) < _LIMIT_US * 1_000:  # NaN, or no time in any unit, so it does not decide the unit

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,10 @@ class TestTimes:
             pa.array([1_700_000_000_000, 1_700_000_002_000, 1_700_000_001_000]),
             pa.array(["2023-11-14T22:13:20", "2023-11-14T22:13:22Z", "2023-11-14T23:13:21+01:00"]),
             pa.array(["1700000000", "1700000002", "1700000001"]),
+            pa.array(
+                list(map(Decimal, ("1700000000000000999", "1700000002000000000", "1700000001000000000")))
+            ),
+            pa.array(list(map(Decimal, ("1700000000.0000001", "1700000002", "1700000001")))),
             pa.array([datetime(2023, 11, 14, 22, 13, second, tzinfo=UTC) for second in (20, 22, 21)]),
             pa.array([1_700_000_000_000_000_999, 1_700_000_002_000_000_000, 1_700_000_001_000_000_000]),
             pa.array([datetime(2023, 11, 14, 22, 13, s) for s in (20, 22, 21)], pa.timestamp("ns")),  # noqa: DTZ001
