@@ -18,7 +18,19 @@ UNITS: Final = ("auto", "s", "ms", "us", "ns")
 _PER_MICROSECOND: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LIMIT_US: Final = 2**60
-"""No event time beyond this (36,000 years): every later pass over the file still has to fit into 64 bits."""
+"""No event time in a file is beyond this, 36,000 years from 1970."""
+_LAST_US: Final = 2**62
+"""No event time of a later pass over a file is beyond this: windows with it still fit into 64 bits."""
+
+
+def mean_step(span: int, rows: int) -> int:
+    """Microseconds from the end of a pass over a file to the beginning of the next one."""
+    return max(1, span // max(1, rows - 1))
+
+
+def passes_that_fit(last: int, period: int) -> int:
+    """How often a file can be read, whose greatest time is `last`, if each pass is `period` later."""
+    return (_LAST_US - last) // period + 1
 
 
 def guessed_unit(value: float) -> str:

@@ -21,13 +21,14 @@ from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_jobs.sources.arrivals import arrivals_of, counts_decoder
+from spark_jobs.sources.event_time import passes_that_fit
 from spark_jobs.sources.kept import kept
 from spark_jobs.sources.numbered import NumberedReader, TupleSlice
 from spark_jobs.sources.problems import SourceError
 
 SOURCE_SCHEMA: Final = pa.schema([("ts", pa.int64()), ("text", pa.string())])
 """What a source emits: event time in microseconds since the Unix epoch, and the text, null where unusable."""
-_OWN_TO_A_PROCESS: Final = ("table", "has_ts", "_period")
+_OWN_TO_A_PROCESS: Final = ("table", "has_ts", "_period", "_fitting")
 
 
 class FileStreamReader(NumberedReader):
@@ -82,6 +83,11 @@ class FileStreamReader(NumberedReader):
             return times
         return self.arrival_times(number, number + batch.num_rows)
 
+    @property
+    def end(self) -> int:
+        """As of all readers; a file with times is not repeated after the last pass whose times fit."""
+        return min(self.limit, self._fitting) if self.has_ts else self.limit
+
     # Event time
 
     def watermark(self, number: int) -> int:
@@ -122,6 +128,11 @@ class FileStreamReader(NumberedReader):
     def _period(self) -> int:
         metadata = self.table.schema.metadata
         return int(metadata[b"span_us"]) + int(metadata[b"step_us"])
+
+    @cached_property
+    def _fitting(self) -> int:
+        last = int(pc.max(self.table.column("ts")).as_py())
+        return passes_that_fit(last, self._period) * self.rows
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the table, which each process maps for itself."""

@@ -69,17 +69,22 @@ class NumberedReader(DataSourceStreamReader):
 
     # Offsets
 
+    @property
+    def end(self) -> int:
+        """How many tuples there are."""
+        return self.limit
+
     def initialOffset(self) -> Offset:  # noqa: N802 - PySpark's name
         return {"tuple": 0}
 
     def advance(self, start: Mapping[str, int], rows: int) -> Offset:
-        """The offset `rows` tuples on, or the limit if that comes first."""
-        return {"tuple": min(start["tuple"] + max(0, rows), self.limit)}
+        """The offset `rows` tuples on, or the end if that comes first."""
+        return {"tuple": min(start["tuple"] + max(0, rows), self.end)}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> Offset:  # noqa: N802 - PySpark's name
         """What is due by the wall clock at the rate asked for, within PySpark's read limit."""
         due = self.due(time.time_ns() // 1_000 - self.origin_us)
-        end = max(start["tuple"], min(due, self.limit))
+        end = max(start["tuple"], min(due, self.end))
         if isinstance(limit, ReadMaxRows):
             end = min(end, start["tuple"] + limit.max_rows)
         elif isinstance(limit, ReadMaxBytes):
@@ -97,7 +102,7 @@ class NumberedReader(DataSourceStreamReader):
 
     def finished(self, offset: Mapping[str, int]) -> bool:
         """Whether nothing comes after this offset."""
-        return offset["tuple"] >= self.limit
+        return offset["tuple"] >= self.end
 
     @property
     def row_bytes(self) -> int:

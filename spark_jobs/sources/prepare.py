@@ -21,12 +21,16 @@ from typing import Any, Final
 import pyarrow as pa
 
 from host.durable import write_whole
-from spark_jobs.sources.event_time import EventTimes
+from spark_jobs.sources.event_time import EventTimes, mean_step, passes_that_fit
 from spark_jobs.sources.formats import Progress, rows_of
 from spark_jobs.sources.problems import NOT_USED, SourceError, SourceProblem
 from spark_jobs.sources.spool import Spool
 
 FORMAT_VERSION: Final = 2
+FEW_PASSES: Final = 1_000
+"""A file that can be repeated less often spans more than a century: one of its times may stand for none."""
+YEAR: Final = 31_556_952_000_000
+"""Microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,19 @@ class PreparedInput:
                     f"Their row numbers and reasons are in {self.rejected_path}.",
                 )
             )
+        if self.first_us is not None and self.last_us is not None:
+            span = self.last_us - self.first_us
+            passes = passes_that_fit(self.last_us, span + mean_step(span, self.rows))
+            if passes < FEW_PASSES:
+                found.append(
+                    SourceProblem(
+                        self.source,
+                        f"its event times span {span // YEAR:,} years, so those of repetitions soon are too "
+                        f"large: the input ends after {passes * self.rows} tuples",
+                        "If some times stand for none, such as 9999-12-31, correct them and deploy the "
+                        "topology again. With a lower `limit` nothing is lost.",
+                    )
+                )
         if self.repaired:
             found.append(
                 SourceProblem(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from host.durable import DurableBatch
-from spark_jobs.sources.event_time import EventTimes
+from spark_jobs.sources.event_time import EventTimes, mean_step
 from spark_jobs.sources.formats import Rows
 from spark_jobs.sources.problems import SourceError
 
@@ -158,8 +158,7 @@ def _write_wider(
     metadata = {}
     if event_times is not None:
         span = int(event_times.max() - event_times.min())
-        step = max(1, span // max(1, len(event_times) - 1))
-        metadata = {"span_us": str(span), "step_us": str(step)}
+        metadata = {"span_us": str(span), "step_us": str(mean_step(span, len(event_times)))}
         added["ts"] = event_times
         added["watermark"] = np.minimum.accumulate(event_times[::-1])[::-1]
     if groups is not None:

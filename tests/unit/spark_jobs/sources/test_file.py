@@ -109,6 +109,33 @@ class TestFilesOwnTimes:
         for n in range(1, 30):
             assert source.last_ts(n) == max(times[:n])
 
+    @pytest.mark.parametrize("last", ["2024-06-01", "2624-01-01", "9999-12-31"])
+    def test_a_file_is_repeated_as_long_as_its_times_fit(self, last: str, tmp_path: Path) -> None:
+        times = [f"2024-01-01T00:00:{second}" for second in range(10, 60)]
+        path = tmp_path / "i.parquet"
+        pq.write_table(pa.table({"text": ["a"] * 51, "ts": [*times[:30], last, *times[30:]]}), path)
+        prepared = prepare(path, tmp_path / "input.arrow")
+        source = reader(prepared.path)
+        end = source.advance({"tuple": 0}, 10**15)["tuple"]
+        assert end % 51 == 0
+        assert source.finished({"tuple": end})
+        assert not source.finished({"tuple": end - 1})
+        found = [ts for ts, _ in tuples(source, end - 51, end)]
+        assert 2**61 < source.watermark(end - 51) == min(found) < max(found) == source.last_ts(end) < 2**62
+        assert source.watermark(end) < 2**63
+        assert tuples(reader(prepared.path, limit=7), 0, 7)[6][0] < 2**62
+        assert reader(prepared.path, limit=7).advance({"tuple": 0}, 100) == {"tuple": 7}
+        said = [problem.what for problem in prepared.problems]
+        spans = {"2624-01-01": 599, "9999-12-31": 7_975}
+        assert said == (
+            [
+                f"its event times span {spans[last]:,} years, so those of repetitions soon are too large:"
+                f" the input ends after {end} tuples"
+            ]
+            if last in spans
+            else []
+        )
+
 
 class TestPartitionBy:
     @pytest.fixture
