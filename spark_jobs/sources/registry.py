@@ -164,11 +164,16 @@ def _pace_problems(params: Mapping[str, Any]) -> list[str]:
         if value is not None and not (whole and 1 <= value <= high):
             found.append(f"{name} must be a whole number from 1 to {high}, not {value!r}")
     origin = params.get("origin")
-    if origin is not None:
-        try:
-            datetime.fromisoformat(origin)
-        except (TypeError, ValueError):
-            found.append(
-                f"origin must be a time in ISO 8601, such as 2026-01-01T00:00:00+00:00, not {origin!r}"
-            )
+    if origin is not None and not _is_origin(origin):
+        found.append(
+            "origin must be a time from 1970 on in ISO 8601, such as 2026-01-01T00:00:00+00:00,"
+            f" not {origin!r}"
+        )
     return found
+
+
+def _is_origin(value: Any) -> bool:
+    try:
+        return datetime.fromisoformat(value).timestamp() >= 0
+    except (TypeError, ValueError, OverflowError):
+        return False

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +284,9 @@ class TestRegistry:
             ({"text": 3}, "text must be text, not 3"),
             ({"ts_unit": "h"}, "ts_unit must be one of auto, s, ms, us, ns, not 'h'"),
             ({"pace": "slow"}, "pace must be one of realtime, fast, not 'slow'"),
-            ({"origin": "now"}, "origin must be a time in ISO 8601"),
+            ({"origin": "now"}, "origin must be a time from 1970 on in ISO 8601"),
+            ({"origin": "1969-12-31T23:59:59+00:00"}, "origin must be a time from 1970 on in ISO 8601"),
+            ({"origin": "0001-01-01"}, "origin must be a time from 1970 on in ISO 8601"),
             ({"speed": 1}, "unknown parameter 'speed'; this source takes reader, path"),
             ({"reader": 1}, "reader must be `file`, `traffic` or a dotted path"),
         ],
@@ -291,3 +294,9 @@ class TestRegistry:
     def test_bad_parameters_are_named(self, params: dict[str, Any], message: str) -> None:
         (problem,) = source_problems(params, [])
         assert message in problem
+
+    @pytest.mark.parametrize("origin", ["1970-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00"])
+    def test_readers_take_every_origin_that_is_not_refused(self, plain: str, origin: str) -> None:
+        assert source_problems({"origin": origin}, []) == []
+        at = round(datetime.fromisoformat(origin).timestamp() * 1_000_000)
+        assert tuples(reader(plain, origin_us=at), 0, 1)[0][0] == at
