@@ -34,6 +34,7 @@ PIECE_KEYS: Final = 4_096
 MERGED_FROM: Final = 16
 """Segments of a partition from which the newer ones of about a size become one."""
 _PIECE = re.compile(r"(\d+)\.(\d+)\.\d+\.[0-9a-f]+\.piece")
+_NOT_WHOLE: Final = (DamagedError, NotThereError)
 _INDEX = re.compile(r"(\d+)\.(\d+)\.([0-9a-f]+)\.index")
 
 Take = Callable[[StateTables, pa.Array], StateTables]
@@ -153,7 +154,7 @@ class SavedKeys:
         try:
             return self._find(keys, index, take, (DamagedError,))
         except NotThereError:  # segments have become one since they were listed
-            return self._find(keys, self.index, take, (DamagedError, NotThereError))
+            return self._find(keys, self.index, take, _NOT_WHOLE)
 
     def _find(
         self,
@@ -196,7 +197,10 @@ class SavedKeys:
         left: list[pa.Array] = []
         parts: list[tuple[pa.Array, StateTables]] = []
         for segment in run:
-            held = self.index(segment)
+            try:
+                held = self.index(segment)
+            except _NOT_WHOLE:
+                continue  # which keys it has is not known any more
             fresh = held.keys
             for before in left:
                 fresh = fresh.filter(pc.invert(pc.is_in(fresh, value_set=before)))
@@ -204,7 +208,7 @@ class SavedKeys:
             for number, mine in held.places(fresh):
                 try:
                     parts.append((mine, take(self.piece(held.pieces[number]), mine)))
-                except (DamagedError, NotThereError):
+                except _NOT_WHOLE:
                     continue  # an older state of these keys has to do
                 taken.append(mine)
             left += taken
@@ -214,17 +218,26 @@ class SavedKeys:
         return len(run)
 
     def _sweep(self, newest: Segment, gone: Sequence[str], made: str) -> None:
-        """Delete what became one, and pieces up to then that no segment names. gone, made: indices."""
+        """Delete what became one, and pieces up to then that no segment names; of a segment whose index is
+        damaged they stay. gone, made: indices."""
         now = self.segments()
         if not any(one.name == made for one in now):
             return  # what was stored is not listed yet
         self._storage.delete(map(self._path, gone))
-        named = {piece for one in now if one.name not in gone for piece in self.index(one).pieces}
+        named, unknown = set[str](), set[tuple[int, int]]()
+        for one in now:
+            if one.name in gone:
+                continue
+            try:
+                named.update(self.index(one).pieces)
+            except _NOT_WHOLE:
+                unknown.add(one.age)
         old = [
             entry
             for entry in self._storage.entries(self._directory)
             if (piece := _PIECE.fullmatch(entry))
-            and (int(piece[1]), int(piece[2])) <= newest.age
+            and (age := (int(piece[1]), int(piece[2]))) <= newest.age
+            and age not in unknown
             and entry not in named
         ]
         self._storage.delete(map(self._path, old))

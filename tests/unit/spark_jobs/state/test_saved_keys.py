@@ -123,6 +123,36 @@ def test_segments_become_one_and_say_the_same(tmp_path_factory: pytest.TempPathF
     assert {path.name for path in root.rglob("*.piece")} == named
 
 
+@pytest.mark.parametrize("kind", ["piece", "index"])
+@pytest.mark.parametrize("bad", [1, 5, MERGED_FROM, MERGED_FROM + 3])
+def test_a_damaged_segment_does_not_end_merging(tmp_path: Path, kind: str, bad: int) -> None:
+    saved, expected = saved_in(tmp_path), dict[str, int]()
+    for epoch in range(1, 4 * MERGED_FROM):
+        versions = {"a": epoch, f"k{epoch % 20}": epoch}
+        store(saved, epoch, versions)
+        expected |= versions
+        if epoch == bad:
+            damage(tmp_path, f"1.{bad}.*.{kind}")
+        saved.merge(take, join)
+        assert len(saved.segments()) < MERGED_FROM
+    assert found(saved, *expected) == expected
+
+
+def test_pieces_of_a_damaged_index_stay_until_its_segment_is_merged(tmp_path: Path) -> None:
+    saved = saved_in(tmp_path)
+    store(saved, 1, {f"large{number}": 1 for number in range(5_000)})
+    large = set(tmp_path.rglob("*.piece"))
+    for epoch in range(2, MERGED_FROM + 1):
+        store(saved, epoch, {"a": epoch})
+    (index,) = tmp_path.rglob("1.1.*.index")
+    whole = index.read_bytes()
+    damage(tmp_path, index.name)
+    assert saved.merge(take, join) == MERGED_FROM - 1
+    assert large < set(tmp_path.rglob("*.piece"))
+    index.write_bytes(whole)
+    assert found(saved, "a", "large7") == {"a": MERGED_FROM, "large7": 1}
+
+
 def test_a_merge_that_broke_off_leaves_nothing_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = saved_in(tmp_path)
     for epoch in range(1, MERGED_FROM + 1):
