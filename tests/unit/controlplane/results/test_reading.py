@@ -166,6 +166,27 @@ def test_a_page_of_a_compacted_file_says_where_to_begin(outputs: Outputs) -> Non
     assert outputs.ask("W", before=windows.next).rows[0]["window_end"] == "1970-01-01T00:00:10Z"
 
 
+def test_files_of_other_columns_that_became_one_read_the_same(tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path)
+    for epoch in range(1, 13):
+        task = outputs.sink.outputs(deployed=3, attempt=0)
+        for operator, table in (("W", windows(2 * epoch)), ("R", pa.table({"text": [f"{epoch}"]}))):
+            assert table is not None
+            extra = epoch > 3 if operator == "W" else epoch < 9
+            more = table.append_column("more", pa.array([epoch] * table.num_rows))
+            task.write(operator, 0, epoch, more if extra else table)
+        assert not task.settle()
+    outputs.sink.commit(epoch=12)
+    before = outputs.ask(windows=20), outputs.ask("R")
+    outputs.compact(12)
+    after = outputs.ask(windows=20), outputs.ask("R")
+    assert [(one.columns, one.rows, one.windows) for one in after] == [
+        (one.columns, one.rows, one.windows) for one in before
+    ]
+    assert [len(one.rows) for one in after] == [12 * KEYS, 12]
+    outputs.sink.close()
+
+
 def test_a_new_deployment_ends_the_pages_of_the_old_one(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path)
     outputs.write(range(1, 9))
