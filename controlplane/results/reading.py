@@ -119,8 +119,9 @@ class _Reader:
     def __init__(self, database: duckdb.DuckDBPyConnection, question: Question, newest: Path) -> None:
         self._database = database
         self._question = question
+        self._newest = str(newest)
         described = database.execute(
-            "DESCRIBE SELECT * FROM read_parquet($file, hive_partitioning = false)", {"file": str(newest)}
+            "DESCRIBE SELECT * FROM read_parquet($file, hive_partitioning = false)", {"file": self._newest}
         ).fetchall()
         self._types: dict[str, str] = {row[0]: row[1] for row in described}
         masked = set(question.masked)
@@ -237,11 +238,10 @@ class _Reader:
                     return
                 until = rows - skip
                 read = self._database.execute(
-                    f"SELECT {self._shown()} FROM"
-                    " read_parquet($file, hive_partitioning = false, file_row_number = true)"
+                    f"SELECT {self._shown()} FROM ({_ROWS})"
                     f" WHERE file_row_number >= {max(0, until - wanted)} AND file_row_number < {until}"
                     " ORDER BY file_row_number DESC",
-                    {"file": name},
+                    {"file": name, "newest": self._newest},
                 ).fetchall()
                 taken = self._take(found, read)
                 skip += taken
@@ -292,6 +292,10 @@ DATABASE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "preserve_insertion_order": False,
 }
 _SOURCE: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
+_ROWS: Final = (  # an older file may lack columns of the newest
+    "(SELECT * FROM read_parquet($newest, hive_partitioning = false) LIMIT 0) UNION ALL BY NAME"
+    " SELECT * FROM read_parquet($file, hive_partitioning = false, file_row_number = true)"
+)
 
 
 def _batches(files: Iterator[OutputFile]) -> Iterator[list[OutputFile]]:
