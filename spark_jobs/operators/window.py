@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
 from spark_jobs.operators.problems import text_of, times_of
+from spark_jobs.state.chunks import Chunk
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
@@ -108,6 +109,10 @@ class SlidingWindow(Operator, Combinable):
         groups = self._keyed(table).group_by(["pane", "key"], use_threads=False)
         return groups.aggregate([([], "count_all")]).rename_columns(COMBINED)
 
+    def panes_of(self, chunk: Chunk) -> pa.Table:
+        """The rows of a chunk of the state, as `combine` gives them."""
+        return chunk.table
+
     def _keyed(self, table: pa.Table, **others: pa.ChunkedArray) -> pa.Table:
         """Pane and key of each row, and other columns, of the rows that have a time."""
         times, keys = times_of(table, "ts", self.kind), text_of(table, "key", self.kind)
@@ -183,7 +188,7 @@ class SlidingWindow(Operator, Combinable):
         for chunk in state.table("panes"):
             if chunk.note["high"] < low or chunk.note["low"] > high:
                 continue
-            table = chunk.table
+            table = self.panes_of(chunk)
             if chunk.note["low"] < low or chunk.note["high"] > high:
                 pane = table.column("pane")
                 table = table.filter(pc.and_(pc.greater_equal(pane, low), pc.less_equal(pane, high)))
@@ -215,7 +220,7 @@ class SlidingWindow(Operator, Combinable):
         if not ready or state.values.get("compacted", complete - 1) >= complete:
             return
         state.values["compacted"] = complete
-        table = pa.concat_tables([chunk.table for chunk in ready])
+        table = pa.concat_tables([self.panes_of(chunk) for chunk in ready])
         merged = _sum(table, ["pane", "key"])
         low, high = min(chunk.note["low"] for chunk in ready), max(chunk.note["high"] for chunk in ready)
         dropped = {id(chunk) for chunk in ready}

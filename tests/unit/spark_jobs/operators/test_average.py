@@ -16,6 +16,7 @@ from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.store import EMPTY, StateStore
+from spark_jobs.state.tables import StateTables
 
 Tuples = list[tuple[int, str, int | None]]
 
@@ -45,7 +46,7 @@ rows_of = st.lists(
     st.tuples(
         st.integers(0, 90 * SECOND),
         st.sampled_from("abc"),
-        st.none() | st.integers(-(10**12), 10**12),
+        st.none() | st.integers(-(10**12), 10**12) | st.integers(-(2**63), 2**63 - 1),
     ),
     min_size=1,
     max_size=50,
@@ -82,6 +83,40 @@ def test_each_key_has_its_mean_in_each_window(
         found += [] if output is None else [tuple(row.values()) for row in output.to_pylist()]
     assert len(set(found)) == len(found)
     assert set(found) == means(data, size * SECOND, slide * SECOND)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1_700_000_000_000_001] * 7, pa.int64()),
+        ([2**62] * 3, pa.int64()),
+        ([-(2**63), -(2**63), 2**63 - 1], pa.int64()),
+        ([2**64 - 1, 2**64 - 1, 1], pa.uint64()),
+        ([2**53 + 1, 2**53 + 3], pa.uint64()),
+        ([255, 254], pa.uint8()),
+    ],
+)
+def test_sums_are_exact_however_large(values: list[int], kind: pa.DataType) -> None:
+    rows: Tuples = [(at, "a", value) for at, value in enumerate(values)]
+    assert averages(table(rows, kind)) == [float(Fraction(sum(values), len(values)))]
+
+
+def averages(*messages: pa.Table, state: StateTables | None = None) -> list[float]:
+    """Of each message in an epoch of its own."""
+    operator, state = WindowAverage({"size_s": 1, "value": "speed"}, ["P"]), state or StateTables({}, {}, {})
+    found = []
+    for epoch, message in enumerate(messages, start=1):
+        context = EpochContext(epoch, 0, 0, final=epoch == len(messages))
+        output = operator.process(context, {"P": [message]}, state)
+        found += [] if output is None else output.column("average").to_pylist()
+    return found
+
+
+def test_sums_that_an_earlier_version_kept_or_sent_are_read() -> None:
+    earlier = pa.table({"pane": [0], "key": ["a"], "count": [2], "total": [-7]})
+    state = StateTables({"next_end": SECOND, "last_pane": 0}, {}, {})
+    state.table("panes").append(earlier, {"low": 0, "high": 0})
+    assert averages(earlier, table([(1, "a", 10)]), state=state) == [-4 / 5]
 
 
 def test_it_shares_combined_rows_only_with_averages_of_the_same_column() -> None:
