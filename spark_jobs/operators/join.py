@@ -79,6 +79,15 @@ class WindowedJoin(Operator):
     def state_input(self, table: str) -> str:
         return self.inputs[("left", "right").index(table)]
 
+    def restore(self, context: EpochContext | None, state: StateTables, saved: StateTables) -> None:
+        """Of windows that were closed meanwhile nothing is added: none closes twice."""
+        if context is not None and self.size:
+            passed = context.previous_watermark - context.previous_watermark % self.size
+            closed = saved.values["closed"] = max(state.values.get("closed", passed), passed)
+            for side in ("left", "right"):
+                self._take_due(side, closed, saved)
+        super().restore(context, state, saved)
+
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
@@ -95,7 +104,7 @@ class WindowedJoin(Operator):
         if closed is not None and until <= closed:
             return None
         state.values["closed"] = until
-        left, right = self._due("left", until, state), self._due("right", until, state)
+        left, right = self._take_due("left", until, state), self._take_due("right", until, state)
         if left is None or right is None:
             return None
         joined = self._pairs(left, right, (_WINDOW,))
@@ -129,7 +138,7 @@ class WindowedJoin(Operator):
         if rows.num_rows:
             state.table(side).append(rows, {"low": pc.min(rows.column(_WINDOW)).as_py()})
 
-    def _due(self, side: str, until: int, state: StateTables) -> pa.Table | None:
+    def _take_due(self, side: str, until: int, state: StateTables) -> pa.Table | None:
         """Takes the rows of windows that end by `until` out of the buffer; other chunks stay as they are."""
         table = state.table(side)
         ready = [chunk for chunk in table if chunk.note["low"] < until]

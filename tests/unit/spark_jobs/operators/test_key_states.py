@@ -108,6 +108,34 @@ def test_a_window_that_is_still_open_closes_with_what_was_stored() -> None:
     assert out.to_pylist() == [{"window_start": 6_000_000, "window_end": 10_000_000, "key": "a", "count": 3}]
 
 
+def joined(state: StateTables, epoch: int, watermark: int, left: list[int], right: list[int]) -> Rows:
+    """What a join gives in an epoch, in seconds; the watermark was a second less before it."""
+    operator = made("windowed_join", {"size_s": 10}, ["A", "B"])
+    context = EpochContext(epoch, watermark * 1_000_000, (watermark - 1) * 1_000_000)
+    sides = [
+        pa.table({"ts": pa.array([at * 1_000_000 for at in times], pa.int64()), "key": ["k"] * len(times)})
+        for times in (left, right)
+    ]
+    found = operator.process(context, {"A": [sides[0]], "B": [sides[1]]}, state)
+    return [] if found is None else [tuple(row.values())[2:] for row in found.to_pylist()]
+
+
+@pytest.mark.parametrize("epochs_before", [0, 1])
+def test_a_join_closes_no_window_again_that_was_closed_meanwhile(epochs_before: int) -> None:
+    """Its partition was lost at 12 s, and fetches the key's state in the first or a later epoch."""
+    before, operator = StateTables({}, {}, {}), made("windowed_join", {"size_s": 10}, ["A", "B"])
+    joined(before, 1, 5, [6, 11], [7])
+    saved = operator.serialise(before, KeySet(pa.array(["k"]), lambda name: "key"))
+    assert joined(before, 2, 12, [], []) == [("k", 6_000_000, 7_000_000)]
+    state = StateTables({}, {}, {})
+    for number in range(epochs_before):
+        assert joined(state, 3 + number, 13 + number, [], []) == []
+    now = 13 + epochs_before
+    operator.restore(EpochContext(4, now * 1_000_000, (now - 1) * 1_000_000), state, saved)
+    assert joined(state, 4, now, [], [14]) == []
+    assert joined(state, 5, 20, [], []) == [("k", 11_000_000, 14_000_000)], "of what was stored, and came"
+
+
 def test_maps_and_null_keys_are_taken_by_key() -> None:
     table = pa.table({"key": pa.array(["a", None, "b"], pa.string()), "n": pa.array([1, 2, 3])})
     state = StateTables({"end": 5, "__own": 1}, {"seen": {"a": 1, "b": 2}}, {})
