@@ -154,21 +154,26 @@ class WindowedJoin(Operator):
 
     def _pairs(self, left: pa.Table, right: pa.Table, window: Sequence[str]) -> pa.Table:
         """The pairs of rows with equal `window` and join column: these columns, then the others."""
-        equal = [_quoted(name) for name in (*window, self.column)]
-        columns = [f"l.{name}" for name in equal]
+        equal = (*window, self.column)
+        columns, names = [f"l.{_named(left, name)}" for name in equal], list(equal)
         for side, table in (("left", left), ("right", right)):
-            columns += [
-                f"{side[0]}.{_quoted(name)} AS {_quoted(f'{side}_{name}')}"
-                for name in table.column_names
-                if name not in (self.column, *window, _ROW)
-            ]
-        order = ", ".join([*(f"l.{name}" for name in equal), f"l.{_ROW}", f"r.{_ROW}"])
-        return query_table(
-            f"SELECT {', '.join(columns)} FROM left_rows l JOIN right_rows r"  # noqa: S608 - all names are quoted
-            f" ON {' AND '.join(f'l.{name} = r.{name}' for name in equal)} ORDER BY {order}",
-            {"left_rows": left, "right_rows": right},
+            others = [name for name in table.column_names if name not in (*equal, _ROW)]
+            columns += [f"{side[0]}.{_named(table, name)}" for name in others]
+            names += [f"{side}_{name}" for name in others]
+        on = " AND ".join(f"l.{_named(left, name)} = r.{_named(right, name)}" for name in equal)
+        order = ", ".join([*columns[: len(equal)], f"l.{_named(left, _ROW)}", f"r.{_named(right, _ROW)}"])
+        pairs = query_table(
+            f"SELECT {', '.join(columns)} FROM left_rows l JOIN right_rows r ON {on} ORDER BY {order}",  # noqa: S608 - all names are quoted
+            {"left_rows": _numbered(left), "right_rows": _numbered(right)},
         )
+        return pairs.rename_columns(names)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _numbered(table: pa.Table) -> pa.Table:
+    """With names that DuckDB tells apart: to it, names that differ in case only are the same."""
+    return table.rename_columns([f"{name} {at}" for at, name in enumerate(table.column_names)])
+
+
+def _named(table: pa.Table, name: str) -> str:
+    """What a column is called then, in quotes."""
+    return '"' + f"{name} {table.column_names.index(name)}".replace('"', '""') + '"'

@@ -201,6 +201,25 @@ class TestWindowedJoin:
         assert process(operator, state, 50, {"L": left}) == []
         assert process(operator, state, 60, {"R": right}, final=True) == [], "nothing is kept"
 
+    @pytest.mark.parametrize("params", [{"size_s": 10}, {}])
+    def test_columns_may_differ_in_case_only(self, params: dict[str, Any]) -> None:
+        rows = pa.table(
+            {
+                "window_start": [0],
+                "window_end": [9],
+                "ts": [1],
+                "Key": ["other"],
+                "key": ["k"],
+                "v": [2],
+                "V": [3],
+            }
+        )
+        (found,) = process(WindowedJoin(params, ["L", "R"]), empty(), 10, {"L": rows, "R": rows})
+        for side in ("left", "right"):
+            values = [found[f"{side}_{name}"] for name in ("ts", "Key", "v", "V")]
+            assert values == [1, "other", 2, 3]
+        assert found["key"] == "k"
+
     def test_of_windows_needs_windows(self) -> None:
         with pytest.raises(OperatorError, match="windowed_join needs a column 'window_start'"):
             process(WindowedJoin({}, ["L", "R"]), empty(), 0, {"L": keyed((1, "a")), "R": keyed((1, "a"))})
