@@ -15,6 +15,7 @@ from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError, column_of
 from spark_jobs.operators.sql import query_table
 from spark_jobs.operators.window import SECOND
+from spark_jobs.state.chunks import rows_of
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
@@ -145,7 +146,7 @@ class WindowedJoin(Operator):
         if not ready:
             return None
         table.keep(lambda note: note["low"] >= until)
-        rows = pa.concat_tables([chunk.table for chunk in ready])
+        rows = rows_of(ready)
         due = pc.less(rows.column(_WINDOW), until)
         rest = rows.filter(pc.invert(due))
         if rest.num_rows:

@@ -13,6 +13,7 @@ from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import column_of
 from spark_jobs.operators.window import SECOND
+from spark_jobs.state.chunks import rows_of
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
@@ -99,7 +100,7 @@ class Distinct(Operator):
         numbered = values.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
         if known is not None:
             before = known.append_column(_ROW, pa.repeat(pa.scalar(-1, pa.int64()), known.num_rows))
-            numbered = pa.concat_tables([before, numbered])
+            numbered = pa.concat_tables([before, numbered], promote_options="permissive")
         groups = numbered.group_by(values.column_names, use_threads=False).aggregate([(_ROW, "min")])
         fresh = pc.greater_equal(groups.column(f"{_ROW}_min"), 0)
         positions = groups.column(f"{_ROW}_min").filter(fresh).combine_chunks()
@@ -137,7 +138,7 @@ class Distinct(Operator):
         seen.append(values, self._note(values))
         if len(seen.chunks) < _MERGE_FROM:
             return
-        everything = pa.concat_tables([chunk.table for chunk in seen])
+        everything = rows_of(seen.chunks)
         seen.replace(None)
         for window in sorted(pc.unique(everything.column(_WINDOW)).to_pylist()):
             part = everything.filter(pc.equal(everything.column(_WINDOW), window))

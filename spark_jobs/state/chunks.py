@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -78,4 +78,10 @@ class TableState:
         """All rows, oldest chunk first; None when empty."""
         if not self.chunks:
             return None
-        return pa.concat_tables([chunk.table for chunk in self.chunks])
+        return rows_of(self.chunks)
+
+
+def rows_of(chunks: Sequence[Chunk]) -> pa.Table:
+    """The rows of one or more chunks in their order, columns matched by name: from epoch to epoch they may be
+    in another order or of wider types."""
+    return pa.concat_tables([chunk.table for chunk in chunks], promote_options="permissive")

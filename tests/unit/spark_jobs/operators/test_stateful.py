@@ -42,6 +42,12 @@ def empty() -> StateTables:
     return StateTables({}, {}, {})
 
 
+def other(value: float) -> pa.Table:
+    """A row at 1 s, with a value of either type; the type decides the order of columns."""
+    columns = {"ts": pa.array([SECOND], pa.int64()), "key": ["a"], "v": [value]}
+    return pa.table(columns if isinstance(value, int) else dict(reversed(columns.items())))
+
+
 class TestDistinct:
     def test_first_row_of_each_value_over_epochs(self) -> None:
         operator, state = Distinct({}, ["A"]), empty()
@@ -77,6 +83,15 @@ class TestDistinct:
             state.settle()
             assert [(row["ts"], row["key"]) for row in found] == expected
         assert len(list(state.table("seen"))) < 64
+
+    @pytest.mark.parametrize("often", [1, 30])
+    def test_types_and_order_of_columns_may_change_between_epochs(self, often: int) -> None:
+        operator, state = Distinct({"columns": ["key", "v"], "size_s": 10}, ["A"]), empty()
+        for repeated in range(often):
+            whole, fraction = (other(repeated + v) for v in (100, 0.5))
+            assert len(process(operator, state, 0, {"A": whole})) == 1
+            assert len(process(operator, state, 0, {"A": fraction})) == 1
+            assert process(operator, state, 0, {"A": other(repeated + 100.0)}) == []
 
     def test_bad_parameters_are_named(self) -> None:
         assert Distinct.problems({"columns": "key", "size_s": 0, "x": 1}) == [
@@ -178,6 +193,13 @@ class TestWindowedJoin:
         ]
         assert sorted(found) == sorted(expected)
         assert [row[:2] for row in found] == sorted(row[:2] for row in found)
+
+    def test_types_and_order_of_columns_may_change_between_epochs(self) -> None:
+        operator, state = WindowedJoin(self.params, ["L", "R"]), empty()
+        process(operator, state, 0, {"L": other(1), "R": other(2)})
+        process(operator, state, 0, {"L": other(1.5)})
+        closed = process(operator, state, 10, {})
+        assert [(row["left_v"], row["right_v"]) for row in closed] == [(1, 2), (1.5, 2)]
 
     def test_rows_of_closed_windows_are_left_out(self) -> None:
         operator, state = WindowedJoin(self.params, ["L", "R"]), empty()
