@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -48,6 +48,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def level_count(self) -> int:
         return 1 + max(self.levels.values())
+
+
+NO_WATERMARK: Final = -62_135_596_800 * 1_000_000
+"""Before the first event time is known: the first instant that dates can name."""
 
 
 class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):

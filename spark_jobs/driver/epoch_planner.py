@@ -6,12 +6,12 @@ import inspect
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from domain.execution.job import EpochPlan, TaskReport
+from domain.execution.job import NO_WATERMARK, EpochPlan, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
 from domain.topology.copies import is_copy
@@ -29,8 +29,6 @@ from spark_jobs.sources.speeds import speeds_read
 from spark_jobs.sources.surges import delivered
 
 logger = structlog.get_logger()
-NO_WATERMARK: Final = -62_135_596_800 * MICROS
-"""Before the first event time is known: the first instant that dates can name."""
 
 
 class EpochPlanner:

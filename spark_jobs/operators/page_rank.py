@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from domain.execution.job import NO_WATERMARK
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
-from spark_jobs.operators.problems import column_of
+from spark_jobs.operators.problems import column_of, times_of
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
@@ -48,7 +49,8 @@ class PageRank(Operator):
     edge) comes back in the next one; `last` marks that of the last round of a window. Ranks do not depend on
     how the input is cut into epochs. Windows that end while another one is ranked wait for it, so a window
     should take more epochs than `rounds`. Edges of a window that the watermark had closed before they came
-    are left out and counted. (Brin and Page 1998, section 2.1.1, whose formula is not normalised either.)
+    are left out and counted, and those without a node or a time are none. (Brin and Page 1998, section 2.1.1,
+    whose formula is not normalised either.)
     """
 
     kind = "page_rank"
@@ -81,9 +83,12 @@ class PageRank(Operator):
         """The round, and the window that is ranked, follow from epochs and watermarks alone, which are the
         same for all partitions."""
         values = state.values
-        values.setdefault("ranked", self._begin(context))
         tables = [table for name in self.inputs for table in inputs.get(name, ()) if table.num_rows]
         self._wait(context, [table for table in tables if "amount" not in table.column_names], state)
+        if "ranked" not in values:
+            if context.watermark == NO_WATERMARK:
+                return None
+            values["ranked"] = self._begin(context)
         if values.get("round"):
             received = [table for table in tables if "amount" in table.column_names]
             state.table("ranks").replace(_ranks(received))
@@ -99,16 +104,24 @@ class PageRank(Operator):
         return self._pass_on(state)
 
     def _begin(self, context: EpochContext) -> int:
-        """The end of the last window before the input, which has no edges."""
-        first = context.previous_watermark if context.previous_watermark >= 0 else context.watermark
-        return first - first % self.size
+        """The end of the last window before those that are ranked. Where no time is known before the first
+        edges, the first of these is the one that ends by the first watermark, with all edges before it."""
+        if context.previous_watermark == NO_WATERMARK:
+            return self._closed(context.watermark) - self.size
+        return self._closed(context.previous_watermark)
+
+    def _closed(self, watermark: int) -> int:
+        """The end of the last window that is closed."""
+        return watermark - watermark % self.size
 
     def _wait(self, context: EpochContext, tables: Sequence[pa.Table], state: StateTables) -> None:
         """New edges count when their window has ended."""
-        closed = max(state.values["ranked"], context.previous_watermark // self.size * self.size)
+        closed = self._closed(context.previous_watermark)
+        closed = max(closed, state.values.get("ranked", closed))
         for table in tables:
-            columns = [column_of(table, name, self.kind) for name in EDGES.names]
-            rows = pa.table(columns, names=EDGES.names).cast(EDGES)
+            nodes = (column_of(table, name, self.kind) for name in ("key", "to"))
+            rows = pa.table([times_of(table, "ts", self.kind), *nodes], names=EDGES.names)
+            rows = rows.cast(EDGES).drop_null()
             timely = rows.filter(pc.greater_equal(rows.column("ts"), closed))
             leave_out(state, rows.num_rows - timely.num_rows)
             if timely.num_rows:

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from domain.execution.job import EpochPlan, PartitionReport, TaskReport
+from domain.execution.job import NO_WATERMARK, EpochPlan, PartitionReport, TaskReport
 from domain.topology import load_topology
 from spark_jobs.driver.epoch_log import EpochLog
-from spark_jobs.driver.epoch_planner import NO_WATERMARK, EpochPlanner
+from spark_jobs.driver.epoch_planner import EpochPlanner
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sources.problems import SourceError
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.verification.graph_operators import page_ranks
+from domain.execution.job import NO_WATERMARK
 from domain.topology.routing import SINGLE, Routing
 from spark_jobs.executor.division import Share, alike
 from spark_jobs.executor.exchange import key_buckets
@@ -53,12 +54,11 @@ def table_of(steps: list[Step]) -> pa.Table:
 class Cycle:
     """Some partitions of `page_rank`, whose rows come back in the next epoch, and `ranks` behind them."""
 
-    def __init__(self, count: int, params: Mapping[str, Any] = PARAMS) -> None:
-        self.count, self.params = count, params
+    def __init__(self, count: int, params: Mapping[str, Any] = PARAMS, mark: int = 0) -> None:
+        self.count, self.params, self.mark, self.number = count, params, mark, 0
         self.states = [StateTables({}, {}, {}) for _ in range(count)]
         self.sent: list[pa.Table] = []
         self.found: list[tuple[int, str, int]] = []
-        self.mark = self.number = 0
 
     def divided(self, count: int) -> None:
         earlier, later = (Routing((n,), "key") if n > 1 else SINGLE for n in (self.count, count))
@@ -129,6 +129,42 @@ def test_edges_of_a_closed_window_are_left_out() -> None:
         pass
     assert {key for _, key, _ in cycle.found} == {"b", "d"}
     assert left_out(cycle.states[0]) == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_without_a_watermark_edges_wait_for_the_first_one(count: int) -> None:
+    """As with a reader of one's own: its first rows tell the time."""
+    now = 1_700_000_000 * SECOND
+    cycle = Cycle(count, {"size_s": 4, "rounds": 1}, NO_WATERMARK)
+    assert not cycle.epoch([], NO_WATERMARK)
+    assert not cycle.epoch([(now, "a", "b"), (now + 3 * SECOND, "b", "c")], NO_WATERMARK)
+    cycle.epoch([(now + 4 * SECOND, "c", "d")], now + 5 * SECOND)
+    while cycle.epoch([], now + 8 * SECOND):
+        pass
+    assert sorted((end - now, key) for end, key, _ in cycle.found) == [
+        (4 * SECOND, "b"), (4 * SECOND, "c"), (8 * SECOND, "b"), (8 * SECOND, "c"), (8 * SECOND, "d"),
+    ]  # fmt: skip
+    assert sum(left_out(state) for state in cycle.states) == 0
+
+
+def test_times_before_1970_are_like_others() -> None:
+    begin = -1_000 * SECOND
+    cycle = Cycle(1, {"size_s": 4, "rounds": 1}, begin)
+    cycle.epoch([(begin, "a", "b"), (begin + 5 * SECOND, "b", "c")], begin + 9 * SECOND)
+    while cycle.epoch([], begin + 9 * SECOND):
+        pass
+    assert [(end - begin, key) for end, key, _ in cycle.found] == [
+        (4 * SECOND, "b"), (8 * SECOND, "b"), (8 * SECOND, "c"),
+    ]  # fmt: skip
+    assert left_out(cycle.states[0]) == 0
+
+
+def test_edges_without_a_node_or_a_time_are_none() -> None:
+    cycle = Cycle(1, {"size_s": 1, "rounds": 1})
+    incomplete: list[Any] = [(0, "a", "b"), (0, None, "c"), (0, "a", None), (None, "a", "d")]
+    cycle.epoch(incomplete, SECOND)
+    assert [key for _, key, _ in cycle.found] == ["b"]
+    assert left_out(cycle.states[0]) == 0
 
 
 def test_large_numbers_are_exact() -> None:
