@@ -64,7 +64,8 @@ class Components(Operator):
     inputs are edges (`key`, `to`) and what it sends itself, both by `key`: its own rows come back on a
     feedback stream. They are messages to `key`: its neighbour `to` has this `label`. A node that has a new
     label tells all its neighbours and itself; one that has not tells those that are new or have a greater
-    one. Labels only become less, so a graph that stays as it is comes to rest.
+    one. Labels only become less, so a graph that stays as it is comes to rest. Edges that lack a
+    node are none.
 
     How many messages there are depends on epochs; the least label of each key at the end does not.
     """
@@ -118,7 +119,7 @@ class Components(Operator):
                 others = column_of(table, "to", self.kind).to_pylist()
                 labels = table.column("label").to_pylist() if "label" in table.column_names else others
                 for node, other, label in zip(nodes, others, labels, strict=True):
-                    if node != other:
+                    if node != other and None not in (node, other, label):
                         mine = found.setdefault(node, {})
                         mine[other] = min(label, mine.get(other, label))
         return found
@@ -126,7 +127,7 @@ class Components(Operator):
 
 class Least(Operator):
     """At the end of a bounded input the least `label` for each `key`, in the order of the keys; what has
-    become less after that, once more."""
+    become less after that, once more. Rows without one of them do not count."""
 
     kind = "least"
     takes = ()
@@ -152,7 +153,8 @@ class Least(Operator):
                 keys = column_of(table, "key", self.kind).to_pylist()
                 labels = column_of(table, "label", self.kind).to_pylist()
                 for key, label in zip(keys, labels, strict=True):
-                    heard[key] = min(label, heard.get(key, label))
+                    if key is not None and label is not None:
+                        heard[key] = min(label, heard.get(key, label))
         given = state.maps.pop("given", {})  # of a version that kept maps
         least = _by_key(state, "least", LEAST, given)
         nodes = sorted(heard)
