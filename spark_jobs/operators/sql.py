@@ -19,7 +19,8 @@ from spark_jobs.state.tables import StateTables
 class Sql(Operator):
     """Params: `query`, one SELECT over the table `input`: the rows this partition got in this epoch. An epoch
     without rows is not asked. Aggregates are therefore per epoch: follow them with a window operator. Rows
-    come in the order the query gives; one thread runs it, so equal rows in give equal rows out."""
+    come in the order the query gives; one thread runs it, so equal rows in give equal rows out. The time
+    zone is UTC."""
 
     kind = "sql"
     takes = ("query",)
@@ -76,6 +77,7 @@ def _connection() -> Any:
     connection.execute("SET threads = 1")
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
+    connection.execute("SET TimeZone = 'UTC'")  # not that of the host
     connection.execute("SET lock_configuration = true")
     return connection
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -55,6 +58,17 @@ def run(operator: Operator, table: pa.Table = ROWS) -> pa.Table | None:
 
 
 class TestSql:
+    def test_the_time_zone_of_the_host_does_not_matter(self) -> None:
+        query = "SELECT strftime(to_timestamp(0), '%H:%M') FROM input"
+        code = (
+            f"import {HERE} as here; print(here.run(here.Sql({{'query': {query!r}}}, ['A'])).columns[0][0])"
+        )
+        environment = {**os.environ, "TZ": "Asia/Tokyo"}
+        ended = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert ended.stdout.strip() == "00:00"
+
     def test_query_over_the_rows(self) -> None:
         operator = Sql({"query": "SELECT key, count(*) AS n FROM input GROUP BY key ORDER BY key"}, ["A"])
         result = run(operator)
