@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,7 +26,8 @@ _WITHOUT_VALUE: Final = ("is_null", "is_not_null")
 
 class Filter(Operator):
     """Params: `column`, `comparison` (one of `COMPARISONS`), `value` (a list for `in` and `not_in`).
-    Keeps the rows for which it holds; as in SQL, a null value fails every comparison but `is_null`."""
+    Keeps the rows for which it holds; as in SQL, a null value fails every comparison but `is_null`. Whole
+    numbers are compared with fractions exactly."""
 
     kind = "filter"
     takes = ("column", "comparison", "value")
@@ -65,6 +67,8 @@ class Filter(Operator):
     def _holds(self, table: pa.Table) -> pa.ChunkedArray:
         column = column_of(table, self.params["column"], self.kind)
         comparison, value = self.params["comparison"], self.params.get("value")
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
         try:
             if comparison in _WITHOUT_VALUE:
                 return pc.is_null(column) if comparison == "is_null" else pc.is_valid(column)
@@ -73,7 +77,9 @@ class Filter(Operator):
             if comparison in ("in", "not_in"):
                 within = pc.is_in(column, value_set=pa.array(value, column.type))
                 return within if comparison == "in" else pc.and_(pc.invert(within), pc.is_valid(column))
-            return _ORDERINGS[comparison](column, pa.scalar(value, _comparable(column.type, value)))
+            if pa.types.is_integer(column.type) and isinstance(value, float):
+                return _ORDERINGS[comparison](*_as_fractions(column, value))
+            return _ORDERINGS[comparison](column, pa.scalar(value, column.type))
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise OperatorError(
                 f"filter cannot compare column {self.params['column']!r} ({column.type})"
@@ -82,9 +88,15 @@ class Filter(Operator):
             ) from error
 
 
-def _comparable(kind: pa.DataType, value: object) -> pa.DataType:
-    """Whole numbers are compared with fractions as fractions, everything else in the column's type."""
-    return pa.float64() if pa.types.is_integer(kind) and isinstance(value, float) else kind
+def _as_fractions(column: pa.ChunkedArray, value: float) -> tuple[pa.ChunkedArray, pa.Scalar]:
+    """Whole numbers and a fraction, so that they compare as they are. Below 2 ** 53 fractions hold all whole
+    numbers; from there on the value is one itself."""
+    if abs(value) >= 2**53:
+        try:
+            return column, pa.scalar(int(value), column.type)
+        except (OverflowError, pa.ArrowInvalid):  # greater or less than all that the column can have
+            value = math.copysign(math.inf, value)
+    return column.cast(pa.float64(), safe=False), pa.scalar(value, pa.float64())
 
 
 class Project(Operator):

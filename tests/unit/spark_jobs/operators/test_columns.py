@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +46,40 @@ def test_filter_keeps_the_rows_for_which_it_holds(
     assert result is not None
     assert result.column("ts").to_pylist() == kept
     assert result.column_names == ROWS.column_names
+
+
+def kept(column: pa.Array, comparison: str, value: Any) -> list[Any]:
+    result = run(
+        Filter({"column": "a", "comparison": comparison, "value": value}, ["A"]), pa.table({"a": column})
+    )
+    assert result is not None
+    return list(result.column("a").to_pylist())
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.int8()])
+@pytest.mark.parametrize(
+    "value",
+    [0.5, 5.0, -0.5, 2.0**53, 2.0**53 + 2, 2.0**60, 2.0**63, 2.0**64, -(2.0**63), 1e30, math.inf, math.nan],
+)
+@pytest.mark.parametrize("comparison", ["==", "!=", "<", "<=", ">", ">="])
+def test_whole_numbers_are_compared_with_fractions_exactly(
+    kind: pa.DataType, comparison: str, value: float
+) -> None:
+    numbers = [0, 1, 5, 2**53, 2**53 + 1, 2**60 + 1, 2**63 - 1, 2**64 - 1, -(2**63), -1]
+    half = 2 ** (kind.bit_width - 1)
+    low, high = (0, 2 * half) if kind == pa.uint64() else (-half, half)
+    numbers = [number for number in numbers if low <= number < high]
+    compare = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}[comparison]
+    expected = [number for number in numbers if compare(number, value)]
+    assert kept(pa.array(numbers, kind), comparison, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("comparison", "value"),
+    [("==", "b"), ("<", "c"), ("in", ["b"]), ("not_in", ["c"]), ("contains", "b"), ("starts_with", "b")],
+)
+def test_a_dictionary_is_compared_by_its_values(comparison: str, value: Any) -> None:
+    assert kept(pa.array(["b", None, "c"]).dictionary_encode(), comparison, value) == ["b"]
 
 
 @pytest.mark.parametrize(
