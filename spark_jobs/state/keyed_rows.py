@@ -53,13 +53,15 @@ def rows_between(chunk: Chunk, bits: int, part: int) -> pa.Table:
 
 
 def equal_keys(one: pa.Table, other: pa.Table, names: Sequence[str]) -> Any:
-    """Row by row, whether these columns are equal; null is equal to null."""
+    """Row by row, whether these columns are equal; null is equal to null, and NaN to NaN."""
     same = np.ones(one.num_rows, dtype=bool)
     for name in names:
         mine, its = one.column(name), other.column(name)
         equal = pc.fill_null(pc.equal(mine, its), False)
         if mine.null_count and its.null_count:
             equal = pc.or_(equal, pc.and_(pc.is_null(mine), pc.is_null(its)))
+        if pa.types.is_floating(mine.type) and pa.types.is_floating(its.type):
+            equal = pc.or_(equal, pc.fill_null(pc.and_(pc.is_nan(mine), pc.is_nan(its)), False))
         same &= equal.to_numpy()
     return same
 

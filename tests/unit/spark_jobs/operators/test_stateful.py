@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -92,6 +93,20 @@ class TestDistinct:
             assert len(process(operator, state, 0, {"A": whole})) == 1
             assert len(process(operator, state, 0, {"A": fraction})) == 1
             assert process(operator, state, 0, {"A": other(repeated + 100.0)}) == []
+
+    @pytest.mark.parametrize("params", [{}, {"size_s": 10}])
+    def test_nan_is_passed_once(self, params: dict[str, Any]) -> None:
+        operator, state = Distinct({"columns": ["v"], **params}, ["A"]), empty()
+        values = [math.nan, 1.0, None, math.nan]
+        found = []
+        for _ in range(3):
+            rows = pa.table({"ts": pa.array(range(4), pa.int64()), "v": pa.array(values, pa.float64())})
+            found += [row["ts"] for row in process(operator, state, 0, {"A": rows})]
+            state.settle()
+        assert found == [0, 1, 2]
+        seen = state.table("seen").read()
+        assert seen is not None
+        assert seen.num_rows == 3
 
     def test_bad_parameters_are_named(self) -> None:
         assert Distinct.problems({"columns": "key", "size_s": 0, "x": 1}) == [
