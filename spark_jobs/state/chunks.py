@@ -85,3 +85,17 @@ def rows_of(chunks: Sequence[Chunk]) -> pa.Table:
     """The rows of one or more chunks in their order, columns matched by name: from epoch to epoch they may be
     in another order or of wider types."""
     return pa.concat_tables([chunk.table for chunk in chunks], promote_options="permissive")
+
+
+def one_dictionary_each(table: pa.Table) -> pa.Table:
+    """As files take it: no column has several dictionaries, such as those of rows from several partitions."""
+    try:
+        return table.unify_dictionaries()
+    except pa.ArrowInvalid:  # the values are too many for the numbers that stand for them
+        fields = [
+            field.with_type(pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered))
+            if pa.types.is_dictionary(field.type)
+            else field
+            for field in table.schema
+        ]
+        return table.cast(pa.schema(fields)).unify_dictionaries()

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from spark_jobs.state.chunks import Chunk, ChunkEntry, TableState
+from spark_jobs.state.chunks import Chunk, ChunkEntry, TableState, one_dictionary_each
 from spark_jobs.state.opened import OpenedFiles
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, checksum_of, file_checksum, seal, unseal
 from spark_jobs.state.tables import StateTables
@@ -213,17 +213,20 @@ class StateStore:
             raise ValueError(
                 f"{name!r} cannot be the name of a file: give the table of the state another one"
             )
+        if not all(type(value) is int for value in chunk.note.values()):
+            raise ValueError(f"the note {chunk.note!r} of a chunk of the state must have whole numbers only")
         # Several processes may write the same name after a retry; each renames its own complete file.
         temporary = self.directory / f".{name}.{os.getpid()}"
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, chunk.table.schema) as writer:
-            writer.write_table(chunk.table)
+        table = one_dictionary_each(chunk.table)
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
         content = memoryview(sink.getvalue())
         temporary.write_bytes(content)
         temporary.rename(self.directory / name)
         return ChunkEntry(
             name=name,
-            rows=chunk.table.num_rows,
+            rows=table.num_rows,
             bytes=content.nbytes,
             note=chunk.note,
             checksum=checksum_of(content),

@@ -4,6 +4,7 @@ differ."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ def committed(store: StateStore, *, epoch: int, rows: list[int]) -> Manifest:
     return store.commit(state, epoch=epoch, generation=1)
 
 
-def rows_of(store: StateStore, epoch: int) -> list[int]:
+def rows_of(store: StateStore, epoch: int) -> list[Any]:
     table = store.open(store.manifest(epoch)).table("rows").read()
     assert table is not None
     return list(table.column("x").to_pylist())
@@ -30,6 +31,33 @@ def test_the_same_again_is_the_same_files_and_another_attempt_has_its_own(tmp_pa
     first = committed(StateStore(tmp_path / "other", 1), epoch=1, rows=[1])
     second = committed(StateStore(tmp_path / "other", 2), epoch=1, rows=[2])
     assert {file.name for file in first.files()}.isdisjoint(file.name for file in second.files())
+
+
+@pytest.mark.parametrize("numbers", [pa.int8(), pa.int32()])
+def test_dictionaries_of_several_partitions_become_one(tmp_path: Path, numbers: pa.DataType) -> None:
+    store, epochs = StateStore(tmp_path), [["a", "b"], ["b", "c"]]
+    manifest, expected = EMPTY, []
+    for epoch, prefixes in enumerate(epochs, start=1):
+        values = [[f"{prefix}{at}" for at in range(100)] for prefix in prefixes]
+        parts = [
+            pa.array(one).dictionary_encode().cast(pa.dictionary(numbers, pa.string())) for one in values
+        ]
+        state = store.open(manifest)
+        state.table("rows").append(pa.table({"x": pa.chunked_array(parts)}))
+        manifest = store.commit(state, epoch=epoch, generation=1)
+        expected += [*values[0], *values[1]]
+    assert rows_of(store, 2) == expected
+
+
+@pytest.mark.parametrize("value", [1.0, True, "1", None])
+def test_a_note_that_is_no_whole_number_is_refused(tmp_path: Path, value: Any) -> None:
+    store = StateStore(tmp_path)
+    state = store.open(EMPTY)
+    state.table("rows").append(pa.table({"x": [1]}), {"low": value})
+    with pytest.raises(
+        ValueError, match=r"the note \{'low': .*\} of a chunk of the state must have whole numbers"
+    ):
+        store.commit(state, epoch=1, generation=1)
 
 
 def test_what_an_attempt_that_was_given_up_writes_late_is_never_read(tmp_path: Path) -> None:
