@@ -13,7 +13,7 @@ from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import column_of
 from spark_jobs.operators.window import SECOND
-from spark_jobs.state.chunks import rows_of
+from spark_jobs.state.chunks import one_dictionary_each, rows_of
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
@@ -84,6 +84,7 @@ class Distinct(Operator):
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        rows = one_dictionary_each(rows) if rows is not None else None
         if not self.size:
             return self._first_ever(rows, state) if rows is not None and rows.num_rows else None
         if rows is not None:
@@ -100,7 +101,8 @@ class Distinct(Operator):
         numbered = values.append_column(_ROW, pa.array(range(rows.num_rows), pa.int64()))
         if known is not None:
             before = known.append_column(_ROW, pa.repeat(pa.scalar(-1, pa.int64()), known.num_rows))
-            numbered = pa.concat_tables([before, numbered], promote_options="permissive")
+            together = pa.concat_tables([before, numbered], promote_options="permissive")
+            numbered = one_dictionary_each(together)
         groups = numbered.group_by(values.column_names, use_threads=False).aggregate([(_ROW, "min")])
         fresh = pc.greater_equal(groups.column(f"{_ROW}_min"), 0)
         positions = groups.column(f"{_ROW}_min").filter(fresh).combine_chunks()

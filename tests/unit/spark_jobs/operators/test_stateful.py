@@ -108,6 +108,18 @@ class TestDistinct:
         assert seen is not None
         assert seen.num_rows == 3
 
+    @pytest.mark.parametrize("params", [{}, {"size_s": 10}])
+    def test_dictionaries_may_differ(self, params: dict[str, Any]) -> None:
+        """As they do between partitions and epochs."""
+        operator, state = Distinct({"columns": ["v"], **params}, ["A"]), empty()
+        found = []
+        for words in ("ab", "bc"):
+            parts = pa.chunked_array([pa.array([word]).dictionary_encode() for word in words])
+            rows = pa.table({"ts": pa.array([1, 2], pa.int64()), "v": parts})
+            found += [row["v"] for row in process(operator, state, 0, {"A": rows})]
+            state.settle()
+        assert found == ["a", "b", "c"]
+
     def test_bad_parameters_are_named(self) -> None:
         assert Distinct.problems({"columns": "key", "size_s": 0, "x": 1}) == [
             "unknown parameter 'x'; this operator takes columns, size_s",
