@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from domain.topology.continuation import EVERY_COLUMN
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
-from spark_jobs.operators.problems import OperatorError, column_of
+from spark_jobs.operators.problems import OperatorError, column_of, times_of
 from spark_jobs.operators.sql import query_table
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.chunks import rows_of
@@ -32,7 +32,8 @@ class WindowedJoin(Operator):
     When the watermark reaches a window's end, it emits each pair of a left and a right row of that window
     with the same value: window_start, window_end, that column, then the other columns of both sides as
     `left_<name>` and `right_<name>`, ordered by window, value, and the order of arrival of both sides. Rows
-    with a null value match nothing; rows of a window that is closed already are left out and counted.
+    with a null value match nothing, those without a time are in no window; rows of a window that is closed
+    already are left out and counted.
 
     Without `size_s` and `time` the inputs are rows of windows (of any size and slide, the same on both
     sides), and those of the same window are joined. They close in the same epoch, so nothing is kept.
@@ -127,8 +128,9 @@ class WindowedJoin(Operator):
 
     def _buffer(self, side: str, rows: pa.Table, closed: int | None, state: StateTables) -> None:
         column_of(rows, self.column, self.kind)
-        times = column_of(rows, self.time, self.kind).to_numpy()
-        windows = times - times % self.size
+        times = times_of(rows, self.time, self.kind)
+        rows, moments = rows.filter(times.is_valid()), times.drop_null().to_numpy()
+        windows = moments - moments % self.size
         number = state.values.get(f"{side}_rows", 0)
         state.values[f"{side}_rows"] = number + len(windows)
         rows = rows.append_column(_WINDOW, pa.array(windows))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
-from spark_jobs.operators.problems import column_of
+from spark_jobs.operators.problems import column_of, times_of
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.chunks import one_dictionary_each, rows_of
 from spark_jobs.state.late import leave_out
@@ -47,7 +47,8 @@ class Union(Operator):
 class Distinct(Operator):
     """Params: `columns` (default: `key`), `size_s` (optional). Passes the first row with each combination of
     values; with `size_s`, the first in each tumbling window of that many seconds (aligned to the Unix epoch),
-    after which the values are forgotten; rows of a window that is closed already are left out and counted.
+    after which the values are forgotten; rows without a time are in no window, and those of a window that is
+    closed already are left out and counted.
     Without it they are remembered for ever, in a table by key, which may be larger than memory."""
 
     kind = "distinct"
@@ -122,17 +123,18 @@ class Distinct(Operator):
         return rows.take(pa.array(fresh))
 
     def _open(self, rows: pa.Table, state: StateTables) -> pa.Table:
-        """The rows whose window is not closed: of the others the values are forgotten."""
+        """The rows that are in a window which is not closed: of the others the values are forgotten."""
+        rows = rows.filter(times_of(rows, "ts", self.kind).is_valid())
         closed = state.values.get("closed")
         if closed is None:
             return rows
-        timely = rows.filter(pc.greater_equal(column_of(rows, "ts", self.kind), closed))
+        timely = rows.filter(pc.greater_equal(times_of(rows, "ts", self.kind), closed))
         leave_out(state, rows.num_rows - timely.num_rows)
         return timely
 
     def _values(self, rows: pa.Table) -> pa.Table:
         values = pa.table({name: column_of(rows, name, self.kind) for name in self.columns})
-        ts = column_of(rows, "ts", self.kind).to_numpy()
+        ts = times_of(rows, "ts", self.kind).to_numpy()
         return values.append_column(_WINDOW, pa.array(ts - ts % self.size))
 
     def _remember(self, values: pa.Table, state: StateTables) -> None:

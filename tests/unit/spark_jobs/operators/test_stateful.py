@@ -16,6 +16,7 @@ from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.sets import Distinct, Union
 from spark_jobs.operators.top_k import TopK
 from spark_jobs.operators.window import ROWS
+from spark_jobs.state.late import left_out
 from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
@@ -126,6 +127,35 @@ class TestDistinct:
             "columns must be a list of column names, not 'key'",
             "size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not 0",
         ]
+
+
+class TestTimes:
+    @pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.uint64()])
+    def test_rows_without_a_time_are_in_no_window(self, kind: pa.DataType) -> None:
+        rows = pa.table({"ts": pa.array([None, 5, None, 6], kind), "key": ["a", "b", "b", "c"]})
+        first = process(Distinct({"size_s": 10}, ["A"]), empty(), 0, {"A": rows})
+        assert [row["ts"] for row in first] == [5, 6]
+        state = empty()
+        pairs = process(WindowedJoin({"size_s": 10}, ["L", "R"]), state, 10, {"L": rows, "R": rows})
+        assert [(row["left_ts"], row["right_ts"]) for row in pairs] == [(5, 5), (6, 6)]
+        assert left_out(state) == 0
+
+    def test_without_any_time_nothing_is_kept(self) -> None:
+        rows = pa.table({"ts": pa.nulls(2), "key": ["a", "b"]})
+        state = empty()
+        assert process(Distinct({"size_s": 10}, ["A"]), state, 0, {"A": rows}) == []
+        assert process(WindowedJoin({"size_s": 10}, ["L", "R"]), state, 9, {"L": rows, "R": rows}) == []
+        assert all(table.read() is None for table in state.tables.values())
+
+    @pytest.mark.parametrize("ts", [[1.5], ["1"], [True]])
+    def test_times_of_another_kind_are_refused(self, ts: list[Any]) -> None:
+        rows = pa.table({"ts": ts, "key": ["a"]})
+        with pytest.raises(
+            OperatorError, match="distinct needs whole microseconds in column 'ts', but it is"
+        ):
+            process(Distinct({"size_s": 10}, ["A"]), empty(), 0, {"A": rows})
+        with pytest.raises(OperatorError, match="windowed_join needs whole microseconds in column 'ts'"):
+            process(WindowedJoin({"size_s": 10}, ["L", "R"]), empty(), 0, {"L": rows})
 
 
 class TestUnion:
