@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
-from spark_jobs.operators.window import ROWS, newer
+from spark_jobs.operators.window import ROWS, as_rows, newer
 from spark_jobs.state.tables import StateTables
 
 
@@ -47,7 +47,7 @@ class Latest(Operator):
     ) -> pa.Table | None:
         changes: list[pa.Table] = []
         for name in self.inputs:
-            tables = [table for table in inputs.get(name, ()) if table.num_rows]
+            tables = [as_rows(table, self.kind) for table in inputs.get(name, ()) if table.num_rows]
             if tables:
                 changes += self._apply(name, newer(name, pa.concat_tables(tables), state), state)
         return pa.concat_tables(changes) if changes else None

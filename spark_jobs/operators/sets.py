@@ -24,7 +24,8 @@ _MERGE_FROM: Final = 64
 
 
 class Union(Operator):
-    """All rows of all inputs, in the order of the inputs; they must have the same columns."""
+    """All rows of all inputs, in the order of the inputs; they must have the same columns. These are in the
+    order of the first rows of the epoch: operators and sinks behind it go by names."""
 
     kind = "union"
     takes = ()

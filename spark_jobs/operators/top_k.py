@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from domain.topology.continuation import KEYLESS
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
-from spark_jobs.operators.problems import column_of
-from spark_jobs.operators.window import ROWS, newer
+from spark_jobs.operators.window import ROWS, as_rows, newer
 from spark_jobs.state.tables import StateTables
 
 
@@ -53,14 +52,9 @@ class TopK(Operator):
         ranked = [
             self._largest(newer(name, pa.concat_tables(tables), state))
             for name in self.inputs
-            if (tables := [self._checked(table) for table in inputs.get(name, ()) if table.num_rows])
+            if (tables := [as_rows(table, self.kind) for table in inputs.get(name, ()) if table.num_rows])
         ]
         return pa.concat_tables(ranked) if ranked else None
-
-    def _checked(self, table: pa.Table) -> pa.Table:
-        for name in ROWS.names:
-            column_of(table, name, self.kind)
-        return table.select(ROWS.names)
 
     def _largest(self, rows: pa.Table) -> pa.Table:
         if self.params.get("add_up"):

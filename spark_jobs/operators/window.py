@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
-from spark_jobs.operators.problems import text_of, times_of
+from spark_jobs.operators.problems import column_of, text_of, times_of
 from spark_jobs.state.chunks import Chunk
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
@@ -239,6 +239,11 @@ class TumblingWindow(SlidingWindow):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         return unknown_params(params, cls.takes) or super().problems(params)
+
+
+def as_rows(table: pa.Table, kind: str) -> pa.Table:
+    """The columns of `ROWS`, in their order."""
+    return pa.table({name: column_of(table, name, kind) for name in ROWS.names})
 
 
 def newer(name: str, rows: pa.Table, state: StateTables) -> pa.Table:

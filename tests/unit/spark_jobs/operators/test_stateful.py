@@ -12,6 +12,7 @@ import pytest
 
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.join import WindowedJoin
+from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.sets import Distinct, Union
 from spark_jobs.operators.top_k import TopK
@@ -167,6 +168,16 @@ class TestUnion:
     def test_different_columns_are_refused(self) -> None:
         with pytest.raises(OperatorError, match="union got inputs with different columns: ts, key and a"):
             process(Union({}, ["A", "B"]), empty(), 0, {"A": keyed((1, "a")), "B": pa.table({"a": [1]})})
+
+
+@pytest.mark.parametrize("kind", ["latest", "top_k"])
+def test_columns_of_windows_may_come_in_any_order(kind: str) -> None:
+    """As behind a union, whose order is that of the first rows of each epoch."""
+    operator, state = (Latest({}, ["A"]) if kind == "latest" else TopK({}, ["A"])), empty()
+    windows = pa.table([[0, 10], [10, 20], ["a", "a"], [1, 2]], schema=ROWS)
+    reverse = windows.select(ROWS.names[::-1]).append_column("more", pa.array([0, 0]))
+    assert process(operator, state, 0, {"A": windows.slice(0, 1)}) == windows.slice(0, 1).to_pylist()
+    assert process(operator, state, 0, {"A": reverse.slice(1)}) == windows.slice(1).to_pylist()
 
 
 class TestTopK:
