@@ -11,15 +11,17 @@ from urllib.parse import unquote
 import httpx
 
 from cli import __version__
-from cli.configuration import Target
+from cli.configuration import Target, on_this_host
 from cli.failures import (
     CommandError,
+    ConfigurationError,
     MissingError,
     RefusedError,
     TimedOutError,
     UnauthorisedError,
     UnreachableError,
 )
+from cli.proxies import proxy_refused, proxy_variables
 from cli.words import plain
 
 USER_AGENT = f"resurge-cli/{__version__}"
@@ -43,13 +45,19 @@ class Rest:
         headers = {"Accept": "application/json", "User-Agent": USER_AGENT}
         if target.token:
             headers["Authorization"] = f"Bearer {target.token}"
-        self._http = httpx.Client(
-            base_url=f"{target.url}/api/v1/",
-            headers=headers,
-            timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
-            # The system's certificates, so that a private authority has to be installed only once.
-            verify=ssl.create_default_context() if target.url.startswith("https:") else False,
-        )
+        self._proxied = not on_this_host(target.url)
+        address = _address(target.url)
+        try:
+            self._http = httpx.Client(
+                base_url=address,
+                headers=headers,
+                timeout=httpx.Timeout(timeout, connect=min(timeout, 5.0)),
+                # The system's certificates, so that a private authority has to be installed only once.
+                verify=ssl.create_default_context() if address.scheme == "https" else False,
+                trust_env=self._proxied,
+            )
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise proxy_refused(error) from None
 
     def close(self) -> None:
         self._http.close()
@@ -161,8 +169,10 @@ class Rest:
                 "file in SSL_CERT_FILE"
             )
         what = str(error) or type(error).__name__
+        proxies = proxy_variables() if self._proxied else ""
+        proxy = f" Is the proxy right that is set in {proxies}?" if proxies else ""
         return UnreachableError(
-            f"{where} cannot be reached ({what}): is the server running, and is the address right?"
+            f"{where} cannot be reached ({what}): is the server running, and is the address right?{proxy}"
         )
 
     def _json(self, response: httpx.Response) -> Any:
@@ -210,6 +220,16 @@ class Rest:
         return UnreachableError(
             f"{self.target.url} does not answer as a Resurge server does ({status}): check the address"
         )
+
+
+def _address(url: str) -> httpx.URL:
+    """Where REST is. Raises `ConfigurationError` for a host that can have no such name."""
+    try:
+        address = httpx.URL(f"{url}/api/v1/")
+        address.host.encode("idna")
+    except (UnicodeError, httpx.InvalidURL) as error:
+        raise ConfigurationError(f"{url} is not an address ({error}): check how it is written") from None
+    return address
 
 
 def _problems(response: httpx.Response) -> list[str]:

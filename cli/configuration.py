@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +20,6 @@ from urllib.parse import urlsplit
 from cli.failures import ConfigurationError
 
 FIELDS = ("url", "token")
-LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -118,8 +118,15 @@ def token_check(text: str) -> str:
 
 def travels_openly(url: str) -> bool:
     """Whether a token would cross a network unencrypted."""
-    parts = urlsplit(url)
-    return parts.scheme == "http" and (parts.hostname or "") not in LOCAL_HOSTS
+    return urlsplit(url).scheme == "http" and not on_this_host(url)
+
+
+def on_this_host(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _read(path: Path) -> Target | None:

@@ -19,8 +19,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.sync.client import ClientConnection, connect
 
 from cli.client import USER_AGENT
-from cli.configuration import Target
+from cli.configuration import Target, on_this_host
 from cli.failures import RefusedError, UnauthorisedError
+from cli.proxies import proxy_refused
 from cli.words import plain
 
 FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
@@ -130,6 +131,7 @@ class EventStream:
                 additional_headers={"Authorization": f"Bearer {self._target.token}"},
                 user_agent_header=USER_AGENT,
                 ssl=ssl.create_default_context() if secure else None,
+                proxy=None if on_this_host(self._target.url) else True,
                 open_timeout=OPENING,
                 close_timeout=1.0,
                 max_size=LARGEST_MESSAGE,
@@ -143,6 +145,8 @@ class EventStream:
                     "proxy in between"
                 ) from None
             return self._lose(f"the server answered {status}")
+        except ImportError as error:  # of the library for a SOCKS proxy
+            raise proxy_refused(error) from None
         except (OSError, EOFError, WebSocketException) as error:
             return self._lose(str(error) or type(error).__name__)
         self._socket = socket

@@ -199,6 +199,15 @@ def test_another_server(resurge: Resurge, server: Server) -> None:
     assert "does not answer as a Resurge server does" in answer.err
 
 
+@pytest.mark.parametrize(
+    "host", ["ex_ample..com", "a" * 80, "xn--", "ü..com", "999.1.1.1"], ids=["dots", "long", "xn", "ü", "999"]
+)
+def test_an_address_that_no_server_can_have(resurge: Resurge, host: str) -> None:
+    answer = resurge("nodes", "list", RESURGE_URL=f"http://{host}/")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert f"http://{host} is not an address" in answer.err
+
+
 def test_a_server_that_does_not_answer(resurge: Resurge, wire: Wire) -> None:
     wire.mute = True
     answer = resurge("nodes", "list", "--timeout", "0.3", RESURGE_URL=wire.url)
