@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from cli import completion
+from cli.numbers import whole
 from cli.status import TONES
 
 ALL = "all"
@@ -44,7 +45,7 @@ class Limit(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if value == ALL:
             return 0
-        if not str(value).isdecimal() or not 0 < int(value) < 10**9:
+        if not whole(str(value)) or int(value) == 0:
             self.fail(f"{value!r}: write how many at most, or {ALL}", param, ctx)
         return int(value)
 

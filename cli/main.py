@@ -144,6 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except UnicodeEncodeError:  # output replaces what it cannot hold, so this is of an argument
+        sys.stderr.write("resurge: an argument or a variable is not a text in UTF-8: write it again\n")
+        return Exit.USAGE
     except click.Abort:
         sys.stderr.write("resurge: interrupted\n")
         return Exit.INTERRUPTED

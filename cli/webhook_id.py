@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cli.failures import MissingError
+from cli.numbers import whole
 from cli.paths import resource
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def webhook_id(rest: Rest, name: str) -> int:
     """The number of the webhook called `name`; a name begins with a letter. Raises `MissingError`."""
-    if name.isdecimal():
+    if whole(name):
         return int(name)
     rows = rest.rows(resource("webhooks"), {"name": name})
     if not rows:

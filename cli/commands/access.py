@@ -30,7 +30,7 @@ from cli.words import clock
 
 LONGEST_TOKEN = 4096
 HOURS = {"h": 1.0, "d": 24.0, "w": 168.0}
-_LIFETIME = re.compile(r"(\d+(?:\.\d+)?)([hdw])")
+_LIFETIME = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)([hdw])")
 
 WHO = (
     Column("user", field("username")),

@@ -12,6 +12,7 @@ from cli import completion
 from cli.asking import Effect, confirmed, reasoned
 from cli.durations import Duration
 from cli.kinds import ALERT_METRICS
+from cli.numbers import Number
 from cli.options import Order, ResurgeCommand, changes, with_session
 from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
@@ -96,7 +97,7 @@ def rule(session: Session, name: str) -> None:
 @click.argument("name")
 @click.argument("metric", shell_complete=completion.words(ALERT_METRICS))
 @click.argument("comparison", type=click.Choice(("above", "below")))
-@click.argument("threshold", type=float)
+@click.argument("threshold", type=Number())
 @click.option("--for", "held", type=Duration(0, LONGEST), required=True, metavar="DURATION",
               help="how long the condition must hold before an alert fires")  # fmt: skip
 @rule_options
@@ -138,7 +139,7 @@ def create(
 @click.command("set", cls=ResurgeCommand)
 @rule_argument
 @click.option("--comparison", type=click.Choice(("above", "below")), help="when the condition holds")
-@click.option("--threshold", type=float, help="in the unit of the metric")
+@click.option("--threshold", type=Number(), help="in the unit of the metric")
 @click.option("--for", "held", type=Duration(0, LONGEST), metavar="DURATION",
               help="how long the condition must hold before an alert fires")  # fmt: skip
 @rule_options

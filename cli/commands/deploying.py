@@ -16,6 +16,7 @@ from cli.acting import act
 from cli.asking import reasoned
 from cli.commands.topologies import TOPOLOGY
 from cli.failures import MissingError, RefusedError
+from cli.numbers import Number
 from cli.options import Order, ResurgeCommand, changes, with_session
 from cli.output import show
 from cli.paths import resource
@@ -67,9 +68,7 @@ def specification_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--arrivals", type=click.Path(), help="the rates at which tuples arrive: a CSV file on the server"
         ),
-        click.option(
-            "--speedup", type=click.FloatRange(min=0.01), help="how many times as fast its times pass"
-        ),
+        click.option("--speedup", type=Number(min=0.01), help="how many times as fast its times pass"),
     )
     for option in reversed(options):
         command = option(command)

@@ -9,6 +9,7 @@ import click
 
 from cli import completion
 from cli.asking import reasoned
+from cli.numbers import Number, whole
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, field, show, show_rows
 from cli.paths import resource
@@ -100,8 +101,8 @@ class NumberOrDefault(click.ParamType[float | str]):
         if value == INSTALLATION:
             return INSTALLATION
         try:
-            return float(value)
-        except ValueError:
+            return Number().convert(value, param, ctx)
+        except click.BadParameter:
             self.fail(f"{value!r} is neither a number nor `{INSTALLATION}`", param, ctx)
 
 
@@ -173,7 +174,7 @@ def priorities_read(texts: tuple[str, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in texts:
         query, sign, number = text.rpartition("=")
-        if not sign or not query or not number.strip().isdecimal():
+        if not sign or not query or not whole(number.strip()):
             raise click.UsageError(f"{text!r}: write a query and its priority as `O3[0]=10`")
         if query in found:
             raise click.UsageError(f"{query} is given two priorities")
@@ -238,13 +239,13 @@ def show_(session: Session, topology: str) -> None:
 )
 @click.option(
     "--tentative-fidelity",
-    type=click.FloatRange(0.0, 1.0),
+    type=Number(0.0, 1.0),
     metavar="SHARE",
     help="only those of whose output more than this share is left",
 )
 @click.option(
     "--tentative-worth",
-    type=click.FloatRange(0.0, 1.0),
+    type=Number(0.0, 1.0),
     metavar="SHARE",
     help="what complete tentative output counts for in recovery plans, where final output counts for 1",
 )

@@ -12,6 +12,7 @@ from cli import completion
 from cli.asking import Effect, confirmed, reasoned
 from cli.keeping import Keeping, keeping_options, secret_keep
 from cli.kinds import WEBHOOK_KINDS
+from cli.numbers import Number
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, field, show, show_rows
 from cli.paths import resource
@@ -226,7 +227,7 @@ def _list(now: list[str], added: tuple[str, ...], removed: tuple[str, ...]) -> l
 @name_argument
 @click.option(
     "--overlap-hours",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="HOURS",
     help="hours for which the present secret also signs; default 24",
 )

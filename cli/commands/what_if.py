@@ -9,6 +9,7 @@ import click
 
 from cli import completion
 from cli.commands.queries import ROLLBACKS, priorities_read
+from cli.numbers import Number, whole
 from cli.options import ResurgeCommand, with_session
 from cli.output import Column, Row, dump, field, table_of
 from cli.paths import resource
@@ -41,9 +42,9 @@ class Replicas(click.ParamType[str | int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
         text = str(value)
-        if text not in ("running", "none") and not text.isdecimal():
+        if text not in ("running", "none") and not whole(text):
             self.fail(f"{value!r} is neither `running`, `none` nor a whole number", param, ctx)
-        return int(text) if text.isdecimal() else text
+        return int(text) if whole(text) else text
 
 
 @click.command("what-if", cls=ResurgeCommand)
@@ -68,7 +69,7 @@ class Replicas(click.ParamType[str | int]):
     help="which take over: those that run (default), none, or those of a plan with this budget",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="random seed of uniform arrivals")
-@click.option("--replay-speed", type=float, help="speed of the replay, relative to real time")
+@click.option("--replay-speed", type=Number(), help="speed of the replay, relative to real time")
 @click.option("--points", type=click.IntRange(2, 300), help="at most so many points in each curve")
 @with_session
 def what_if(
@@ -140,8 +141,8 @@ def _outcome(answer: Row) -> Iterator[str]:
 def arrivals_read(text: str) -> str | list[float]:
     """Seconds as a list; any other text is passed to the server."""
     try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
+        return [Number().convert(part, None, None) for part in text.split(",")]
+    except click.BadParameter:
         return text
 
 
