@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -158,8 +157,7 @@ def silence(session: Session, rule: str, topology: str, seconds: float, order: O
     if not rule and not topology:
         raise click.UsageError("name a rule with --rule, a topology with --topology, or both")
     order = reasoned(session, order)
-    until = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-    body = {"rule": rule, "topology": topology, "until": until, "reason": order.reason}
+    body = {"rule": rule, "topology": topology, "seconds": round(seconds), "reason": order.reason}
     show(session, session.rest.post(resource("silences"), body, key=order.key), SILENCE)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from controlplane.alerts.choices import (
@@ -21,6 +23,7 @@ from controlplane.alerts.representation import (
     alert_fields,
 )
 from controlplane.alerts.services import HIGHEST, LONGEST
+from controlplane.alerts.silencing import LONGEST as LONGEST_SILENCE
 from controlplane.api.fields import TextField
 from controlplane.api.requests import ReasonSerializer
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW
@@ -131,8 +134,22 @@ class SilenceSerializer(serializers.ModelSerializer):
 
 
 class SilenceCreateSerializer(ReasonSerializer):
-    """Name a rule, a topology, or both."""
+    """Name a rule, a topology, or both, and either its end or how long it lasts."""
 
     rule = TextField(max_length=64, allow_blank=True, default="", help_text="empty: all")
     topology = TextField(max_length=64, allow_blank=True, default="", help_text="empty: all")
-    until = serializers.DateTimeField(help_text="at most 30 days away")
+    until = serializers.DateTimeField(required=False, help_text="at most 30 days away")
+    seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=int(LONGEST_SILENCE.total_seconds()),
+        required=False,
+        help_text="how long, instead of `until`: the same in each repetition of a request",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        given = super().validate(attrs)
+        if ("until" in given) == ("seconds" in given):
+            raise serializers.ValidationError({"until": "give either `until` or `seconds`"})
+        if "seconds" in given:
+            given["until"] = timezone.now() + timedelta(seconds=given.pop("seconds"))
+        return given

@@ -47,6 +47,16 @@ def test_a_silence_is_made_shown_and_ended(resurge: Resurge, rest: httpx.Client)
     assert (again.code, "has ended already" in again.err) == (1, True)
 
 
+def test_a_repeated_command_makes_one_silence(resurge: Resurge) -> None:
+    asked = ("alerts", "silence", "--rule", "lag-high", "--for", "2h", *WHY, "--idempotency-key", "move-7")
+    first, second = resurge(*asked), resurge(*asked)
+    assert (first.code, second.code, second.err) == (0, 0, "")
+    assert first.json == second.json
+    assert resurge("alerts", "unsilence", str(first.json["id"]), *WHY).code == 0
+    longer = resurge(*asked, "--for", "3h")
+    assert (longer.code, "was used for another request" in longer.err) == (1, True)
+
+
 def test_rules_are_for_administrators(resurge: Resurge, administrator: dict[str, str]) -> None:
     asked = ("alerts", "create", "slow", "query_latency", "above", "2", "--for", "1m", "--priority", "5")
     assert resurge(*asked, *WHY).code == 4

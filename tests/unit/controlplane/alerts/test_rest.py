@@ -152,6 +152,7 @@ def test_operators_silence_and_administrators_decide_rules(operator: APIClient, 
         ({"topology": "nowhere"}, "topology", "no topology"),
         ({"rule": "lag-high", "until": "2020-01-01T00:00:00Z"}, "until", "past"),
         ({"rule": "lag-high", "until": "2199-01-01T00:00:00Z"}, "until", "30 days"),
+        ({"rule": "lag-high", "seconds": 60}, "until", "either `until` or `seconds`"),
         ({"rule": "lag-high", "reason": " "}, "reason", "give a reason"),
     ],
 )
@@ -159,6 +160,21 @@ def test_silences_that_cannot_be(operator: APIClient, body: dict[str, Any], path
     refused = operator.post(SILENCES, {"until": in_an_hour(), "reason": "why", **body}, format="json")
     assert refused.status_code == 400
     assert word in errors(refused)[path]
+
+
+def test_a_silence_lasts_for_some_seconds(operator: APIClient) -> None:
+    body = {"rule": "lag-high", "reason": "known"}
+    wrong = [
+        operator.post(SILENCES, {**body, "seconds": seconds}, format="json") for seconds in (0, 2_592_001)
+    ]
+    assert [("seconds" in errors(answer), answer.status_code) for answer in wrong] == [(True, 400)] * 2
+    assert errors(operator.post(SILENCES, body, format="json")) == {
+        "until": "give either `until` or `seconds`"
+    }
+    before = timezone.now()
+    made = operator.post(SILENCES, {**body, "seconds": 2_592_000}, format="json")
+    assert made.status_code == 201
+    assert before <= Silence.objects.get().until - timedelta(days=30) <= timezone.now()
 
 
 def test_alerts_can_be_found_by_state_severity_and_silence(viewer: APIClient) -> None:
