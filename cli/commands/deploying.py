@@ -15,7 +15,7 @@ from cli import completion
 from cli.acting import act
 from cli.asking import reasoned
 from cli.commands.topologies import TOPOLOGY
-from cli.failures import MissingError, RefusedError
+from cli.failures import RefusedError
 from cli.numbers import Number
 from cli.options import Order, ResurgeCommand, changes, with_session
 from cli.output import show
@@ -171,13 +171,8 @@ def deploy(
     if goes_on and savepoint:
         raise click.UsageError("give either --continue or --savepoint")
     order = reasoned(session, order)
-    if "spec" in asked and name is not None and _is_there(session, name):
-        if len(asked) > 1:
-            raise click.UsageError(
-                f"{name} exists already, and its new version names its input: leave out "
-                f"{', '.join(f'--{field}' for field in OF_SOURCES)}"
-            )
-        _update(session, name, asked["spec"], order)
+    if "spec" in asked and name is not None:
+        _bring(session, name, asked, order, new=not goes_on)
     elif "spec" in asked or "pipeline" in asked:
         if goes_on:
             raise click.UsageError("--continue needs the NAME of a topology that has run")
@@ -195,6 +190,27 @@ def deploy(
     act(session, resource("topologies", name, "deploy"), order, title=f"deploy {name}", body=body)
 
 
+def _bring(session: Session, name: str, asked: dict[str, Any], order: Order, *, new: bool) -> None:
+    """Create it, or give it a new version where it exists; not `new`: it has to exist.
+
+    It is created without a look whether it exists, since the same key gives the first answer back.
+    """
+    if new:
+        try:
+            _create(session, name, asked, order.part("create"))
+        except RefusedError as error:
+            if error.status != 409 or "Idempotency-Key" in error.message:
+                raise
+        else:
+            return
+    if len(asked) > 1:
+        raise click.UsageError(
+            f"{name} exists already, and its new version names its input: leave out "
+            f"{', '.join(f'--{field}' for field in OF_SOURCES)}"
+        )
+    _update(session, name, asked["spec"], order)
+
+
 def _create(session: Session, name: str | None, asked: dict[str, Any], order: Order) -> dict[str, Any]:
     body = {**asked, **({"name": name} if name else {}), "reason": order.reason}
     try:
@@ -210,11 +226,3 @@ def _update(session: Session, name: str, text: str, order: Order) -> dict[str, A
     body = {"spec": text, "reason": order.reason}
     row: dict[str, Any] = session.rest.put(resource("topologies", name), body)
     return row
-
-
-def _is_there(session: Session, name: str) -> bool:
-    try:
-        session.rest.get(resource("topologies", name))
-    except MissingError:
-        return False
-    return True

@@ -154,7 +154,8 @@ def plans_(session: Session, number: int) -> None:
 def approve(session: Session, number: int, proposal: str | None, order: Order) -> None:
     """Approve a proposed plan: the named one, or all that wait.
 
-    Only the listed plans are approved. A plan that was replaced in the meantime is refused.
+    Only the listed plans are approved. A plan that was replaced in the meantime is refused. With --yes
+    nothing is listed, and all that wait when the request arrives are approved.
 
     \b
     Examples:
@@ -165,6 +166,9 @@ def approve(session: Session, number: int, proposal: str | None, order: Order) -
     title = f"approve the plans of incident {number}"
     if proposal is not None:
         return act(session, path, order, title=f"approve {proposal}", body={"proposal": proposal})
+    if order.yes:
+        # The same request in each repetition of the command: also when nothing waits any more.
+        return act(session, path, order, title=title)
     waiting = _proposals(session, number)
     order = confirmed(session, order, title, lambda: [_proposed(*one) for one in waiting.items()])
     for topology, one in sorted(waiting.items()):

@@ -37,9 +37,11 @@ def test_what_is_proposed_is_approved(resurge: Resurge, rest: httpx.Client) -> N
     stale = resurge("incidents", "approve", "2", "--proposal", "hashtags-1-1", *WHY)
     assert stale.code == 1
     assert f"what is proposed now is {proposal}" in stale.err
-    done = resurge("incidents", "approve", "2", "--yes", *WHY)
+    asked = ("incidents", "approve", "2", "--yes", *WHY, "--idempotency-key", "wave-7")
+    done = resurge(*asked)
     assert (done.code, done.err) == (0, "")
     assert (done.json["state"], done.json["parameters"]) == ("succeeded", {"proposals": [proposal]})
+    assert resurge(*asked).json == done.json
     again = resurge("incidents", "approve", "2", "--yes", *WHY)
     assert again.code == 1
     assert "no plan that waits for approval" in again.err

@@ -273,10 +273,15 @@ def test_a_creation_whose_answer_is_lost_happens_once(
     assert len(resurge("audit", "list", "--action", "topology.create", "--target", "three").json) == 1
     assert resurge("topologies", "delete", "three", *WHY, "--yes").code == 0
     # A script that is run again with its own key creates and starts nothing twice.
-    deploy = ("topologies", "deploy", "-f", str(file), *WHY, "--no-wait", "--idempotency-key", "release-7")
-    first = resurge(*deploy)
-    assert first.code == 0
-    assert resurge(*deploy).json["id"] == first.json["id"]
+    of_file = ("-f", str(file), *WHY, "--no-wait", "--idempotency-key")
+    named = ("topologies", "deploy", "four", *of_file, "release-8")
+    for asked in (("topologies", "deploy", *of_file, "release-7"), named):
+        first = resurge(*asked)
+        assert first.code == 0
+        assert resurge(*asked).json["id"] == first.json["id"]
+    file.write_text(json.dumps(spec_of("four")))
+    other = resurge(*named)
+    assert (other.code, "was used for another request" in other.err) == (1, True)
 
 
 def test_going_back_to_a_checkpoint(resurge: Resurge, database: Callable[..., list[Any]]) -> None:
