@@ -78,17 +78,22 @@ class Rest:
         return response.content
 
     def rows(self, path: str, params: Parameters | None = None, *, most: int = 0) -> list[dict[str, Any]]:
-        """The rows of a list resource, page by page; at most `most`, 0 for all."""
-        found: list[dict[str, Any]] = []
+        """The rows of a list resource, page by page; at most `most`, 0 for all.
+
+        What is added to the list meanwhile moves rows to later pages: they are told once.
+        """
+        found: dict[str | int, dict[str, Any]] = {}
+        limit, offset = min(PAGE, most or PAGE), 0
         while True:
-            wanted = min(PAGE, most - len(found)) if most else PAGE
-            page = self.get(path, {**(params or {}), "limit": wanted, "offset": len(found)})
+            page = self.get(path, {**(params or {}), "limit": limit, "offset": offset})
             if isinstance(page, list):  # a list without pages
-                return page[:most] if most else page
+                return page[: most or None]
             rows = page["results"]
-            found += rows
-            if not rows or not page["next"] or len(found) == most:
-                return found
+            offset += len(rows)
+            for row in rows:
+                found.setdefault(_identity(row), row)
+            if not rows or not page["next"] or 0 < most <= len(found):
+                return list(found.values())[: most or None]
 
     def post(self, path: str, body: Any, *, key: str = "", timeout: float | None = None) -> Any:
         """With an Idempotency-Key the call is repeated when its answer is lost."""
@@ -230,6 +235,11 @@ def _address(url: str) -> httpx.URL:
     except (UnicodeError, httpx.InvalidURL) as error:
         raise ConfigurationError(f"{url} is not an address ({error}): check how it is written") from None
     return address
+
+
+def _identity(row: dict[str, Any]) -> str | int:
+    """What tells it from the other rows of its list; of rows without a name, all that they say."""
+    return next((row[name] for name in ("id", "number", "name") if name in row), repr(row))
 
 
 def _problems(response: httpx.Response) -> list[str]:

@@ -38,16 +38,23 @@ class Rest:
         return self.call("PATCH", path, body)
 
     def listing(self, path: str) -> list[dict[str, Any]]:
-        """The rows of a list resource: of all its pages, or of the first where the path has a `limit`."""
-        rows: list[dict[str, Any]] = []
+        """The rows of a list resource: of all its pages, or of the first where the path has a `limit`.
+
+        What is added to the list meanwhile moves rows to later pages: they are told once.
+        """
+        found: dict[str | int, dict[str, Any]] = {}
+        offset = 0
         while True:
-            more = f"{'&' if '?' in path else '?'}offset={len(rows)}" if rows else ""
+            more = f"{'&' if '?' in path else '?'}offset={offset}" if offset else ""
             answer = self.get(path + more)
             if not isinstance(answer, dict):
                 return list(answer)  # a list without pages
-            rows += answer["results"]
-            if not answer["results"] or not answer["next"] or "limit=" in path:
-                return rows
+            rows = answer["results"]
+            offset += len(rows)
+            for row in rows:
+                found.setdefault(_identity(row), row)
+            if not rows or not answer["next"] or "limit=" in path:
+                return list(found.values())
 
     def call(self, method: str, path: str, body: Any = None, *, key: str = "") -> Any:
         """The decoded answer. Raises `RestError` for every status above 299 and when there is no answer."""
@@ -75,3 +82,8 @@ class Rest:
         if response.status > 299:
             raise RestError(method, path, response.status, text)
         return json.loads(text) if text else None
+
+
+def _identity(row: dict[str, Any]) -> str | int:
+    """What tells it from the other rows of its list; of rows without a name, all that they say."""
+    return next((row[name] for name in ("id", "number", "name") if name in row), repr(row))

@@ -23,6 +23,30 @@ def test_no_number_of_a_sentence_is_changed(columns: Any, title: str, field: str
     assert column.value({field: SENTENCE}) == SENTENCE
 
 
+@pytest.mark.parametrize(("most", "asked"), [(0, 3), (2500, 3), (2499, 3), (1990, 2), (20, 1)])
+@pytest.mark.parametrize("name", ["id", "number", "name", "token_key"])
+def test_a_list_that_grows_meanwhile_has_each_row_once(
+    monkeypatch: pytest.MonkeyPatch, name: str, most: int, asked: int
+) -> None:
+    """Five rows are added at the beginning after each page."""
+    pages: list[dict[str, int]] = []
+
+    def get(path: str, params: dict[str, int]) -> Any:
+        newest = 2500 + 5 * len(pages)
+        pages.append(params)
+        first = newest - params["offset"]
+        rows = [
+            {name: number, "topology": "t"} for number in range(first, max(0, first - params["limit"]), -1)
+        ]
+        return {"results": rows, "next": "more" if first - params["limit"] > 0 else None}
+
+    rest = client.Rest(Target(url="http://resurge", token="", source="tests"), timeout=1)
+    monkeypatch.setattr(rest, "get", get)
+    rows = rest.rows("audit/", most=most)
+    assert [row[name] for row in rows] == list(range(2500, 2500 - (most or 2500), -1))
+    assert len(pages) == asked
+
+
 def test_a_busy_server_is_asked_again_and_then_named_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

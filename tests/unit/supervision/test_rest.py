@@ -38,6 +38,21 @@ def test_all_pages_are_read(path: str, count: int) -> None:
     assert len(rest.asked) == max(1, -(-count // PAGE))
 
 
+class Growing(Paged):
+    """Five rows are added at the beginning after each page."""
+
+    def get(self, path: str) -> Any:
+        self.count = 250 + 5 * len(self.asked)
+        page = super().get(path)
+        for row in page["results"]:
+            row["name"] = self.count - int(row["name"].removeprefix("node-"))
+        return page
+
+
+def test_a_list_that_grows_meanwhile_has_each_row_once() -> None:
+    assert [row["name"] for row in Growing(250).listing("nodes/")] == list(range(250, 0, -1))
+
+
 def test_a_limit_is_obeyed() -> None:
     rest = Paged(250)
     assert len(rest.listing("nodes/?ordering=name&limit=20")) == 20
