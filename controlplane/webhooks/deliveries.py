@@ -32,7 +32,7 @@ TRIMMED_AT_ONCE = 5_000
 def webhook_test(*, webhook_id: int, actor: str, reason: str, channel: Channel) -> Delivery:
     """Send a test, also while the webhook is disabled. It is tried once. Raises `Missing`."""
     reason_require(reason)
-    webhook = webhook_get(webhook_id)
+    webhook = webhook_get(webhook_id, lock=True)
     now = timezone.now()
     delivery = Delivery.objects.create(
         webhook=webhook, kind=TEST_KIND, due_at=now, created_at=now, requested_by=actor
@@ -60,8 +60,8 @@ def delivery_redeliver(
     """
     reason_require(reason)
     numbering_lock()
-    delivery = delivery_get(delivery_id, webhook_id=webhook_id, lock=True)
-    webhook = delivery.webhook
+    webhook = webhook_get(delivery_get(delivery_id, webhook_id=webhook_id).webhook_id, lock=True)
+    delivery = delivery_get(delivery_id, lock=True)
     if delivery.kind == TEST_KIND:
         raise Conflict("a test cannot be sent again; request a new one")
     if not webhook.enabled:
@@ -88,7 +88,8 @@ def delivery_redeliver(
 
 
 def _send_soon(webhook: Webhook) -> None:
-    """A user waits for the result, so clear the webhook's back-off."""
+    """A user waits for the result, so clear the webhook's back-off. The worker that has the lease, if there
+    is one, waits for the lock of its row, and then sees this delivery."""
     Webhook.objects.filter(pk=webhook.pk, lease=None).update(free_at=None)
     task_send_on_commit(WEBHOOK_SEND, webhook.pk)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Coalesce
 
 from controlplane.errors import Missing
 from controlplane.webhooks.choices import DeliveryState
 from controlplane.webhooks.keys import StoredSecret
 from controlplane.webhooks.models import Delivery, Webhook
+
+JUST_ASKED = ~Q(requested_by="") & Q(tries=0)
+"""Of a pending delivery: a user has asked for it and waits for the result."""
 
 
 def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:
@@ -66,10 +69,15 @@ def delivery_get(delivery_id: UUID | str, *, webhook_id: int | None = None, lock
 
 
 def deliveries_due(webhook_id: int, *, at: datetime) -> QuerySet[Delivery]:
-    """The deliveries that are due for a webhook: tests, then events in their order."""
+    """The deliveries that are due for a webhook: what users have just asked for, then events in order."""
     return Delivery.objects.filter(
         webhook_id=webhook_id, state=DeliveryState.PENDING, due_at__lte=at
-    ).order_by(F("sequence").asc(nulls_first=True), "created_at")
+    ).order_by(Case(When(JUST_ASKED, then=0), default=1), F("sequence").asc(nulls_first=True), "created_at")
+
+
+def user_waits(webhook_id: int) -> bool:
+    """Whether a test or a redelivery has not been tried since a user asked for it."""
+    return Delivery.objects.filter(JUST_ASKED, webhook_id=webhook_id, state=DeliveryState.PENDING).exists()
 
 
 def webhooks_due(*, at: datetime) -> list[int]:

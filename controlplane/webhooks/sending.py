@@ -27,7 +27,7 @@ from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
 from controlplane.webhooks.payload import EventGoneError, body_of
 from controlplane.webhooks.posting import GONE, Outcome, webhook_post
 from controlplane.webhooks.schedule import DISABLED_AFTER, MOST_TRIES, retry_delay
-from controlplane.webhooks.selectors import deliveries_due, secrets_stored
+from controlplane.webhooks.selectors import deliveries_due, secrets_stored, user_waits
 from controlplane.webhooks.signing import signed_headers
 
 log = structlog.get_logger(__name__)
@@ -79,11 +79,10 @@ def webhook_send(*, webhook_id: int) -> float | None:
         lease = uuid.uuid4()
         if not _lease_take(webhook_id, lease):
             return None
-        pause = 0.0
+        failed = False
         try:
             ended = _round(webhook_id, lease, until)
-            if ended is _Ended.FAILED:
-                pause = _pause(webhook_id)
+            failed = ended is _Ended.FAILED
         except SecretLostError as error:
             webhook_disable(
                 webhook_id=webhook_id,
@@ -93,11 +92,11 @@ def webhook_send(*, webhook_id: int) -> float | None:
             )
             return None
         finally:
-            _lease_end(webhook_id, lease, pause)
+            pause = _lease_end(webhook_id, lease, failed=failed)
         if ended is _Ended.TIME_UP:
             return 0.0
         wait = _next_due(webhook_id)
-        if ended is _Ended.FAILED:
+        if failed:
             return None if wait is None else max(wait, pause)
         if wait is None or wait > 0.0:
             return None
@@ -127,15 +126,22 @@ def _lease_take(webhook_id: int, lease: uuid.UUID) -> bool:
     return bool(free.update(lease=lease, free_at=now + LEASE))
 
 
-def _lease_end(webhook_id: int, lease: uuid.UUID, pause: float) -> None:
+@transaction.atomic
+def _lease_end(webhook_id: int, lease: uuid.UUID, *, failed: bool) -> float:
+    """Give the lease back; returns the seconds for which nothing is sent after a failure."""
+    webhook = Webhook.objects.select_for_update(no_key=True).filter(pk=webhook_id).first()
+    pause = _pause(webhook) if webhook is not None and failed else 0.0
     free_at = timezone.now() + timedelta(seconds=pause) if pause else None
     Webhook.objects.filter(pk=webhook_id, lease=lease).update(lease=None, free_at=free_at)
+    return pause
 
 
-def _pause(webhook_id: int) -> float:
-    """Seconds for which nothing is sent to a webhook that has just failed: doubling from one to a minute."""
-    failures = Webhook.objects.filter(pk=webhook_id).values_list("failures", flat=True).first()
-    return min(2.0 ** min(failures - 1, 10), LONGEST_PAUSE) if failures else 0.0
+def _pause(webhook: Webhook) -> float:
+    """Seconds for which nothing is sent to a webhook that has just failed: doubling from one to a minute; 0
+    while a user waits."""
+    if not webhook.failures or user_waits(webhook.pk):
+        return 0.0
+    return min(2.0 ** min(webhook.failures - 1, 10), LONGEST_PAUSE)
 
 
 @transaction.atomic

@@ -13,13 +13,11 @@ from django.utils import timezone
 from controlplane.events.models import Event
 from controlplane.events.tasks import WEBHOOK_SEND
 from controlplane.webhooks import sending, tasks
-from controlplane.webhooks.deliveries import (
-    deliveries_trim,
-)
+from controlplane.webhooks.deliveries import deliveries_trim, delivery_redeliver, webhook_test
 from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
 from controlplane.webhooks.posting import webhook_post
 from controlplane.webhooks.schedule import MOST_TRIES
-from controlplane.webhooks.sending import LEASE, NO_OUTCOME, webhook_send
+from controlplane.webhooks.sending import LEASE, LONGEST_PAUSE, NO_OUTCOME, webhook_send
 from controlplane.webhooks.services import (
     webhook_create,
 )
@@ -134,6 +132,32 @@ def test_what_is_written_while_a_round_ends_is_sent(
     monkeypatch.setattr(sending, "_take", then_write)
     webhook_send(webhook_id=made.id)
     assert [got.data["data"]["sequence"] for got in receiver.got] == [written[0].sequence]
+
+
+@pytest.mark.parametrize("asked", [webhook_test, delivery_redeliver])
+def test_what_a_user_asks_for_during_an_attempt_does_not_wait_for_the_pause(
+    made: Made, receiver: Receiver, publish: Publish, monkeypatch: pytest.MonkeyPatch, asked: Any
+) -> None:
+    older, wanted = publish().sequence, publish().sequence
+    Delivery.objects.filter(sequence=wanted).update(state="given_up", tries=MOST_TRIES)
+    Webhook.objects.update(failures=8, failing_since=timezone.now())
+    receiver.answers = [503, 503, 200]
+
+    def ask_and_post(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(sending, "webhook_post", webhook_post)
+        of = {"delivery_id": Delivery.objects.get(sequence=wanted).pk} if asked is delivery_redeliver else {}
+        asked(webhook_id=made.id, **of, **BY)
+        assert webhook_send(webhook_id=made.id) is None, "the message finds the lease taken"
+        return webhook_post(*arguments, **options)
+
+    monkeypatch.setattr(sending, "webhook_post", ask_and_post)
+    assert webhook_send(webhook_id=made.id) == 0.0
+    publish()
+    Delivery.objects.filter(sequence=older).update(due_at=timezone.now())
+    assert webhook_send(webhook_id=made.id) == LONGEST_PAUSE
+    told = [got.data["data"].get("sequence") for got in receiver.got]
+    assert told == [older, wanted if asked is delivery_redeliver else None]
+    assert webhook_send(webhook_id=made.id) is None, "it has been tried: the pause holds"
 
 
 def test_a_webhook_that_is_deleted_while_it_is_sent_to(
