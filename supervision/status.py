@@ -1,4 +1,7 @@
-"""`make status`: every process with its state, then topologies and nodes; exit code 0 when all is well."""
+"""`make status`: every process with its state, then topologies and nodes; exit code 0 when all is well.
+
+Dead nodes are for the recovery; a dead driver whose topology is to run is not well.
+"""
 
 from __future__ import annotations
 
@@ -20,26 +23,32 @@ def status_show(home: Path) -> int:
         (state.name, state.state.lower(), str(state.pid or ""), state.text) for state in supervisor.states()
     ]
     well = all(state == "running" for _, state, _, _ in rows)
+    dead: set[str] = set()
     for kind in ("drivers", "nodes"):
         for record in DetachedProcesses(home / "run" / kind).all():
             name = f"driver {record.name}" if kind == "drivers" else record.name
             rows.append((name, "running" if record.alive else "dead", str(record.pid), ""))
+            if kind == "drivers" and not record.alive:
+                dead.add(record.name)
     for name, state, pid, text in rows:
         sys.stdout.write(f"{name:<24} {state:<10} {pid:>8}  {text}\n")
     access = access_read(home)
+    needed = dead  # all, where the control plane does not say which
     if access is not None:
         try:
-            _fleet_show(Rest(access.url, access.token))
+            needed = _fleet_show(Rest(access.url, access.token))
         except RestError as error:
             sys.stdout.write(f"\ncontrol plane: {error}\n")
             well = False
         sys.stdout.write(f"\n{access.url}  (user {access.user}, password in {home}/run/access.json)\n")
-    return 0 if well else 1
+    return 0 if well and not dead & needed else 1
 
 
-def _fleet_show(rest: Rest) -> None:
+def _fleet_show(rest: Rest) -> set[str]:
+    """Show topologies and nodes; returns the topologies that need a driver."""
     sys.stdout.write("\n")
-    for row in rest.listing("topologies/"):
+    topologies = rest.listing("topologies/")
+    for row in topologies:
         sys.stdout.write(
             f"{row['name']:<24} {row['status']:<10} "
             f"{row['queries_available']}/{row['queries_total']} queries available, "
@@ -47,3 +56,4 @@ def _fleet_show(rest: Rest) -> None:
         )
     for node in rest.listing("nodes/"):
         sys.stdout.write(f"{node['name']:<24} {node['state']:<10} {node['rack']}\n")
+    return {row["name"] for row in topologies if row["desired"] == "running" and row["status"] != "completed"}
