@@ -84,14 +84,15 @@ def _recover(coordination: WorkerSession, operation: Operation) -> None:
     if "incident" in operation.result:  # an earlier attempt got as far as this
         number = int(operation.result["incident"])
     else:
-        incident = recover_now(
-            topology=operation.target,
-            actor=operation.requested_by,
-            reason=operation.reason,
-            checkpoint=operation.parameters.get("checkpoint"),
-        )
-        number = incident.number
-        operation_start(operation=operation, result={"incident": number})
+        with transaction.atomic():
+            incident = recover_now(
+                topology=operation.target,
+                actor=operation.requested_by,
+                reason=operation.reason,
+                checkpoint=operation.parameters.get("checkpoint"),
+            )
+            number = incident.number
+            operation_start(operation=operation, result={"incident": number})
     incident_step(coordination, number)
     operation_succeed(operation=operation, result={"incident": number})
 

@@ -34,6 +34,7 @@ from controlplane.incidents.loading import deployed_topologies, machine_load, pl
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
+from controlplane.incidents.restoring import restorable
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import RecoveryMethod
@@ -272,9 +273,12 @@ def _moment(seconds: float | None) -> datetime | None:
 # ---- asked for by an operator --------------------------------------------------------------------
 
 
+@writing
 def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | None = None) -> Incident:
-    """Recover a topology with the nodes there are, or put it back to its newest checkpoint (or to
-    `checkpoint`) if nothing is down. Raises `Missing` or `Conflict`."""
+    """Recover a topology with the nodes there are; if nothing is down, put it back to its newest checkpoint.
+
+    checkpoint: put it back to this one, or raise `Conflict`. Raises `Missing` or `Conflict`.
+    """
     row = Topology.objects.filter(name=topology).first()
     if row is None:
         raise Missing(f"there is no topology {topology!r}")
@@ -282,6 +286,8 @@ def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | Non
         raise Conflict(f"topology {topology!r} is {row.status}: only a deployed one can be recovered")
     if not row.plans.exists():
         raise Conflict(f"topology {topology!r} has never been placed: it waits for nodes, so add some")
+    if checkpoint is not None:
+        restorable(topology)
     now = timezone.now()
     return incident_open_or_grow(
         events=[

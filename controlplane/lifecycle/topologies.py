@@ -20,6 +20,7 @@ from controlplane.events.operations import Permission, operation_request, operat
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
+from controlplane.incidents.restoring import restorable
 from controlplane.lifecycle.continuing import continuation_begin, savepoint_begin
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.topologies.choices import Desired, Start, TopologyStatus
@@ -190,7 +191,8 @@ def topology_restore(
 ) -> Operation:
     """Put all of a running topology back to a checkpoint that is still in storage, and replay from there.
 
-    Raises `Missing` (no such checkpoint) or `Conflict` (not running, or the checkpoint cannot be restored).
+    Raises `Missing` (no such checkpoint) or `Conflict` (not running, being recovered, or the checkpoint is
+    not in storage).
     """
     topology = topology_get(name, lock=True)
 
@@ -204,6 +206,7 @@ def topology_restore(
         if refusals := checkpoint_refusals(row):
             choice = ", ".join(map(str, epochs)) or "none yet"
             raise Conflict(f"{refusals['restore']}; those that are: {choice}")
+        restorable(name)
         return Permission(before=_standing(topology), parameters={"checkpoint": checkpoint})
 
     return operation_request(

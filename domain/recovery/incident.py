@@ -186,6 +186,11 @@ class TopologyCase:
         return self.phase is Phase.FAILED or due
 
     @property
+    def under_way(self) -> bool:
+        """Whether a plan is carried out that covers all there is to do."""
+        return self.phase in PLAN_PHASES and not self.awaits_wave
+
+    @property
     def may_move(self) -> bool:
         """No plan is awaited, and none is under way that may not be applied: partitions may move."""
         settled = {Phase.REPLAYING, Phase.VERIFYING, *ENDED_PHASES}

@@ -152,6 +152,16 @@ class IncidentMachine:
         generations = {name: self._generation(name) for name in self.cases}
         return proposals.unconfirmed(self.cases, generations, self.memory)
 
+    def restore_refusal(self, topology: str) -> str:
+        """Why a topology cannot be put back to a checkpoint now; "" where it can."""
+        case = self.cases.get(topology)
+        if case is not None and case.under_way:
+            return wording.restore_overtaken(topology, case.generation, self.number)
+        failed = case is not None and bool(case.failed)
+        if failed or (topology in self.deployments and self._down(topology)):
+            return f"partitions of topology {topology!r} are down: recover it first"
+        return ""
+
     # ---- events: nodes and partitions --------------------------------------------------------------
 
     def _on_nodes_lost(self, event: events.NodesLost) -> Instructions:
@@ -491,7 +501,7 @@ class IncidentMachine:
         if event.topology not in self.deployments:
             return []
         case = self.cases.get(event.topology)
-        if case is not None and case.phase in PLAN_PHASES and not case.awaits_wave:
+        if case is not None and case.under_way:
             return self._tell(
                 "stimulus",
                 f"{event.actor} asked to recover {event.topology} now ({event.reason}); "

@@ -132,6 +132,13 @@ def restore_refused(topology: str, actor: str, checkpoint: int) -> str:
     )
 
 
+def restore_overtaken(topology: str, generation: int, incident: int) -> str:
+    return (
+        f"plan {generation} of topology {topology!r} is under way in incident {incident}: ask again when the "
+        "topology has recovered"
+    )
+
+
 def recovery_asked(topology: str, actor: str, reason: str, forced: bool, checkpoint: int | None) -> str:
     if checkpoint is not None:
         return f"{actor} asked to restore checkpoint {checkpoint} of {topology}: {reason}."
