@@ -68,7 +68,15 @@ def asked_of(request: Request, parameters: type[serializers.Serializer]) -> dict
 
 
 class StrictOrdering(OrderingFilter):
-    """``?ordering=-at,name``; a name that is not in the view's ``ordering_fields`` is refused."""
+    """``?ordering=-at,name``; a name that is not in the view's ``ordering_fields`` is refused.
+
+    Rows that are equal by that come in the usual order of the list, and by their key in the end: without, a
+    database may have them in another order for each page.
+    """
+
+    def filter_queryset(self, request: Request, queryset: Any, view: Any) -> Any:
+        asked = self.get_ordering(request, queryset, view) or ()
+        return queryset.order_by(*asked, *queryset.query.order_by, "pk")
 
     def remove_invalid_fields(
         self, queryset: Any, fields: list[str], view: Any, request: Request

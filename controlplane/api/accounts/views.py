@@ -98,7 +98,7 @@ class TokenViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
     def get_queryset(self) -> Any:
         if not self.request.user.is_authenticated:
             return AuthToken.objects.none()
-        return AuthToken.objects.filter(user=self.request.user).order_by("-created")
+        return AuthToken.objects.filter(user=self.request.user).order_by("-created", "pk")
 
     @extend_schema(request=TokenCreateSerializer, responses={201: TokenCreatedSerializer})
     def create(self, request: Request) -> Response:
