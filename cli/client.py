@@ -86,8 +86,6 @@ class Rest:
         limit, offset = min(PAGE, most or PAGE), 0
         while True:
             page = self.get(path, {**(params or {}), "limit": limit, "offset": offset})
-            if isinstance(page, list):  # a list without pages
-                return page[: most or None]
             rows = page["results"]
             offset += len(rows)
             for row in rows:

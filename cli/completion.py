@@ -21,14 +21,18 @@ MOST = 500
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def names(kind: str, field: str = "name", describe: str = "") -> Completer:
-    """Completes with `field` of the rows of a list resource; `describe` is shown beside it."""
+def names(kind: str, field: str = "name", describe: str = "", *, pages: bool = True) -> Completer:
+    """Completes with `field` of the rows of a list resource; `describe` is shown beside it. pages: whether
+    the list has any."""
+
+    def rows(rest: Rest) -> list[dict[str, Any]]:
+        return rest.rows(resource(kind), most=MOST) if pages else list(rest.get(resource(kind)))
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         taken = context.params.get(parameter.name or "") or ()
         return [
             CompletionItem(str(row[field]), help=str(row.get(describe) or "") or None)
-            for row in _rows(context, lambda _: resource(kind))
+            for row in _asked(context, rows)
             if str(row.get(field, "")).startswith(incomplete) and str(row[field]) not in taken
         ]
 
@@ -127,7 +131,7 @@ NODES = names("nodes", describe="state")
 INCIDENTS = names("incidents", "number", describe="state")
 OPERATIONS = names("operations", "id", describe="kind")
 SAVEPOINTS = names("savepoints", describe="topology")
-PIPELINES = names("pipelines", describe="description")
+PIPELINES = names("pipelines", describe="description", pages=False)
 TOKENS = names("tokens", "token_key", describe="created")
 WEBHOOKS = names("webhooks")
 ALERT_RULES = names("alert-rules", describe="metric")

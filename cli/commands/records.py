@@ -230,4 +230,4 @@ def pipelines() -> None:
 @with_session
 def pipelines_list(session: Session) -> None:
     """Names for `resurge topologies deploy --pipeline`; as JSON with their specifications."""
-    show_rows(session, session.rest.rows(resource("pipelines")), PIPELINES, empty="No pipelines found.")
+    show_rows(session, session.rest.get(resource("pipelines")), PIPELINES, empty="No pipelines found.")

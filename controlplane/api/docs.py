@@ -9,13 +9,14 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpResponse
 from drf_spectacular.contrib.django_filters import DjangoFilterExtension
 from drf_spectacular.generators import SchemaGenerator
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.preconditions import is_current, not_modified
+from controlplane.api.views import RestView
 from controlplane.preconditions import entity_tag
 
 # No filter is about places on a map. Without this the first document of a process would look for the library
@@ -31,10 +32,13 @@ def _document(form: Any) -> tuple[bytes, str]:
     return content, entity_tag(content.decode())
 
 
-class SchemaView(SpectacularAPIView):
+FORMAT = OpenApiParameter("format", description="instead of an Accept header")
+
+
+class SchemaView(RestView, SpectacularAPIView):
     """The OpenAPI document of this interface, as YAML or JSON."""
 
-    @extend_schema(exclude=True)
+    @extend_schema(exclude=True, parameters=[FORMAT])
     def get(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
         form: Any = type(request.accepted_renderer)
         content, tag = _document(form)

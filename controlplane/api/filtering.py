@@ -38,30 +38,24 @@ class ExplicitFilters(DjangoFilterBackend):
     def filter_queryset(self, request: Request, queryset: Any, view: Any) -> Any:
         if (view.lookup_url_kwarg or view.lookup_field) in view.kwargs:
             return queryset
-        parameters_require(request, self._known(queryset, view))
         empty = sorted(name for name, value in request.query_params.items() if not value)
         if empty:
             raise ValidationError({name: ["give it a value, or leave it out"] for name in empty})
         return super().filter_queryset(request, queryset, view)
 
-    def _known(self, queryset: Any, view: Any) -> set[str]:
-        known: set[str] = set()
-        filterset = self.get_filterset_class(view, queryset)
-        if filterset is not None:
-            known |= set(filterset.base_filters)
-        if getattr(view, "ordering_fields", None):
-            known.add("ordering")
-        if getattr(view, "search_fields", None):
-            known.add("search")
-        if view.paginator is not None:
-            known |= {"limit", "offset"}
-        return known
+
+def list_parameters(view: Any) -> set[str]:
+    """What chooses and orders the rows of a list."""
+    filterset = getattr(view, "filterset_class", None)
+    known = {"limit", "offset"} | set(filterset.base_filters if filterset else ())
+    known |= {"ordering"} if getattr(view, "ordering_fields", None) else set()
+    known |= {"search"} if getattr(view, "search_fields", None) else set()
+    return known
 
 
 def asked_of(request: Request, parameters: type[serializers.Serializer]) -> dict[str, Any]:
-    """What an address asks for, by a serializer of its parameters; any other parameter is refused."""
+    """What an address asks for, by a serializer of its parameters."""
     names = parameters().fields
-    parameters_require(request, names)
     asked = parameters(data={name: value for name, value in request.query_params.items() if name in names})
     asked.is_valid(raise_exception=True)
     return dict(asked.validated_data)

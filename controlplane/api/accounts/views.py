@@ -8,14 +8,14 @@ from typing import Any
 from django.conf import settings
 from drf_spectacular.utils import extend_schema
 from knox.models import AuthToken
-from rest_framework import mixins, serializers, status, viewsets
+from rest_framework import mixins, serializers, status
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.roles import ROLES, VIEWER, role_of
 from controlplane.accounts.services import token_create, token_revoke
 from controlplane.api.requests import REASON, ReasonSerializer, caller, reason_of
+from controlplane.api.views import RestView, RestViewSet
 
 LONGEST_HOURS = 100_000
 
@@ -27,7 +27,9 @@ class MeSerializer(serializers.Serializer):
     role = serializers.ChoiceField(ROLES)
 
 
-class MeView(APIView):
+class MeView(RestView):
+    """Who has signed in."""
+
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
         return Response({"username": request.user.get_username(), "role": role_of(request.user)})
@@ -53,7 +55,7 @@ class SettingsSerializer(serializers.Serializer):
     checkpoint_interval = serializers.FloatField()
 
 
-class SettingsView(APIView):
+class SettingsView(RestView):
     """What this installation was started with (``RESURGE_*``)."""
 
     @extend_schema(responses=SettingsSerializer)
@@ -85,7 +87,7 @@ class TokenCreatedSerializer(TokenSerializer):
         read_only_fields = fields
 
 
-class TokenViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class TokenViewSet(mixins.ListModelMixin, RestViewSet):
     """My API tokens. Only hashes are stored; a token has the rights of its user."""
 
     queryset = AuthToken.objects.none()

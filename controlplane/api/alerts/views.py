@@ -6,7 +6,7 @@ from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import mixins, status, viewsets
+from rest_framework import mixins, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -40,6 +40,7 @@ from controlplane.api.requests import (
     caller,
     reason_of,
 )
+from controlplane.api.views import RestViewSet
 
 FORMAT = OpenApiParameter(
     "format", OpenApiTypes.STR, enum=("prometheus", "grafana"), description="instead of an Accept header"
@@ -48,7 +49,7 @@ REFUSED = {400: ErrorsSerializer, 404: ErrorsSerializer, 409: ErrorsSerializer}
 STALE = {412: ErrorsSerializer}
 
 
-class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, RestViewSet):
     """Alerts that go on and those that have ended, newest first."""
 
     queryset = Alert.objects.none()
@@ -62,7 +63,7 @@ class AlertViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.Ge
         return alert_list()
 
 
-class AlertRuleViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class AlertRuleViewSet(mixins.ListModelMixin, RestViewSet):
     """Rules by name. Administrators change them."""
 
     queryset = AlertRule.objects.none()
@@ -158,7 +159,7 @@ class AlertRuleViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class SilenceViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class SilenceViewSet(mixins.ListModelMixin, RestViewSet):
     """Silences, newest first."""
 
     queryset = Silence.objects.none()

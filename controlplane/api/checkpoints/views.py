@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import mixins, status, viewsets
+from rest_framework import mixins, status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -24,6 +24,7 @@ from controlplane.api.checkpoints.serializers import (
 from controlplane.api.listing import TupleListMixin
 from controlplane.api.requests import REASON, ErrorsSerializer, caller, reason_of
 from controlplane.api.topologies.parts import OfTopology
+from controlplane.api.views import RestViewSet
 from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.checkpoints.selectors import (
     checkpoint_get,
@@ -51,7 +52,7 @@ class TopologyCheckpointViewSet(OfTopology, TupleListMixin):
         return Response(CheckpointDetailSerializer(checkpoint_get(topology, epoch)).data)
 
 
-class CheckpointViewSet(TupleListMixin, viewsets.GenericViewSet):
+class CheckpointViewSet(TupleListMixin, RestViewSet):
     """The checkpoints of all topologies, newest first."""
 
     queryset = Checkpoint.objects.none()
@@ -85,7 +86,7 @@ class TopologySavepointView(ActionsMixin, OfTopology):
         )
 
 
-class SavepointViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class SavepointViewSet(mixins.ListModelMixin, RestViewSet):
     """Savepoints, newest first."""
 
     queryset = Savepoint.objects.none()

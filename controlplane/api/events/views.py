@@ -10,11 +10,10 @@ from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
-from rest_framework import serializers, viewsets
+from rest_framework import mixins, serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.roles import ADMINISTRATOR, has_role
 from controlplane.api.events.documents import document_answer
@@ -29,9 +28,9 @@ from controlplane.api.events.serializers import (
     SnapshotSerializer,
 )
 from controlplane.api.events.sharing import snapshot
-from controlplane.api.filtering import parameters_require
 from controlplane.api.listing import TupleListMixin
 from controlplane.api.preconditions import ETAG, IF_NONE_MATCH, is_current, not_modified
+from controlplane.api.views import RestView, RestViewSet
 from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import (
@@ -46,7 +45,7 @@ from controlplane.snapshot.recent import recent_figures
 from controlplane.tuple_rows import RAW, tuple_rows
 
 
-class SnapshotView(APIView):
+class SnapshotView(RestView):
     """The state of everything, to be followed up with events after `sequence`."""
 
     @extend_schema(parameters=[IF_NONE_MATCH, ETAG], responses={200: SnapshotSerializer, 304: None})
@@ -62,7 +61,7 @@ class SnapshotView(APIView):
         return response
 
 
-class RecentView(APIView):
+class RecentView(RestView):
     """The last latencies of queries and input rates of topologies, as sparklines show them."""
 
     @extend_schema(responses=RecentSerializer)
@@ -86,13 +85,12 @@ class EventParameters(serializers.Serializer):
     )
 
 
-class EventListView(APIView):
+class EventListView(RestView):
     """Numbered events by keyset: follow `next`, or ask again with the last sequence you have."""
 
     @extend_schema(parameters=[EventParameters], responses=EventPageSerializer)
     def get(self, request: Request) -> HttpResponse:
         names = EventParameters().fields
-        parameters_require(request, names)
         given: dict[str, Any] = {
             name: request.query_params[name] for name in names if name in request.query_params
         }
@@ -147,7 +145,7 @@ def _pairs(query: Any) -> list[tuple[str, str]]:
     return [(name, value) for name, values in query.lists() for value in values]
 
 
-class OperationViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
+class OperationViewSet(TupleListMixin, mixins.RetrieveModelMixin, RestViewSet):
     """Asynchronous actions and how they ended."""
 
     queryset = Operation.objects.none()
@@ -163,7 +161,7 @@ class OperationViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
 @extend_schema_view(
     list=extend_schema(parameters=[OpenApiParameter("search", str, description="in target, action, reason")])
 )
-class AuditViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
+class AuditViewSet(TupleListMixin, mixins.RetrieveModelMixin, RestViewSet):
     """Who changed what, when, through which channel and why. Changes of accounts, of others' tokens and of
     webhooks are for administrators."""
 

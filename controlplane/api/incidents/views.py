@@ -6,7 +6,7 @@ from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -26,6 +26,7 @@ from controlplane.api.incidents.serializers import (
 from controlplane.api.listing import Rows, TupleListMixin, rows_shown
 from controlplane.api.renderers import FastJSONRenderer
 from controlplane.api.topologies.parts import OfTopology
+from controlplane.api.views import RestViewSet
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.actions import incident_action
 from controlplane.incidents.models import Incident, RecoveryPlan
@@ -44,7 +45,7 @@ FORMAT = OpenApiParameter(
     list=extend_schema(responses=IncidentSerializer(many=True)),
     retrieve=extend_schema(responses=IncidentDetailSerializer),
 )
-class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, RestViewSet):
     """Incidents by number, newest first."""
 
     queryset = Incident.objects.none()
@@ -69,7 +70,7 @@ class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, v
         return Response({**shown, "entries": story, "refusals": incident_refusals(incident)})
 
     @extend_schema(responses=RecoveryPlanSerializer(many=True), filters=False)
-    @action(detail=True, methods=["get"])
+    @action(detail=True, methods=["get"], filterset_class=None, ordering_fields=())
     def plans(self, request: Request, number: str) -> Response:
         """The recovery plans of the incident, in order."""
         incident = incident_get(int(number))

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.filtering import asked_of
 from controlplane.api.measurements.serializers import CourseParameters, CourseSerializer
 from controlplane.api.requests import ErrorsSerializer
+from controlplane.api.views import RestView
 from controlplane.measurements.selectors import Course, topology_course
 
 
-class MeasurementsView(APIView):
+class MeasurementsView(RestView):
     """Figures over time of what its address names."""
 
     course_of: Callable[..., Course] = staticmethod(topology_course)

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, FloatField, Prefetch, Sum, Value
 from django.db.models.functions import Coalesce, Greatest
-from rest_framework import mixins, viewsets
+from rest_framework import mixins
 from rest_framework.decorators import action
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
@@ -23,6 +23,7 @@ from controlplane.api.nodes.serializers import (
     NodeSampleSerializer,
     NodeSerializer,
 )
+from controlplane.api.views import RestViewSet
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.selectors import INCIDENT_AT_LENGTH
 from controlplane.lifecycle.forgetting import node_forget
@@ -36,7 +37,7 @@ from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 ACTION = action_schema()
 
 
-class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, RestViewSet):
     """Nodes by name."""
 
     queryset = Node.objects.none()
@@ -100,7 +101,7 @@ class NodeViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, views
         return self.act(request, node_action, kind=OperationKind.NODE_FAIL, name=name)
 
 
-class NodeSampleViewSet(TupleListMixin, viewsets.GenericViewSet):
+class NodeSampleViewSet(TupleListMixin, RestViewSet):
     """The CPU of a node over time: what was measured beside what the planner expects; kept for a day."""
 
     queryset = NodeSample.objects.none()
@@ -116,7 +117,7 @@ class NodeSampleViewSet(TupleListMixin, viewsets.GenericViewSet):
         return NodeSample.objects.filter(node__name=self.kwargs.get("name", "")).order_by("at")
 
 
-class NodeRequestViewSet(TupleListMixin, viewsets.GenericViewSet):
+class NodeRequestViewSet(TupleListMixin, RestViewSet):
     """Nodes asked of the provider."""
 
     queryset = NodeRequest.objects.none()

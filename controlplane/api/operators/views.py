@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.roles import OPERATOR
-from controlplane.api.filtering import parameters_require
+from controlplane.api.filtering import asked_of
 from controlplane.api.operators.serializers import (
     LogParameters,
     OperatorLogSerializer,
@@ -22,23 +18,23 @@ from controlplane.api.operators.serializers import (
     RowsParameters,
 )
 from controlplane.api.requests import ErrorsSerializer
+from controlplane.api.views import RestView
 from controlplane.operators.describing import operator_describe
 from controlplane.operators.logs import operator_log
 from controlplane.operators.problems import operator_problems
 from controlplane.results.samples import operator_rows
 
 
-class OperatorView(APIView):
+class OperatorView(RestView):
     """How an operator is configured."""
 
     @extend_schema(operation_id="topologies_operators_retrieve", responses={200: OperatorSerializer})
     def get(self, request: Request, topology: str, operator: str) -> Response:
         """Parameters from the specification, and the columns of what it gets and gives, as far as known."""
-        parameters_require(request, ())
         return Response(msgspec.to_builtins(operator_describe(topology=topology, operator=operator)))
 
 
-class OperatorLogView(APIView):
+class OperatorLogView(RestView):
     """The logs of the processes that an operator runs in."""
 
     read_role = OPERATOR
@@ -51,12 +47,12 @@ class OperatorLogView(APIView):
     )
     def get(self, request: Request, topology: str, operator: str) -> Response:
         """The end of the driver's log and of those of the nodes that have the operator's partitions."""
-        asked = _parameters(request, LogParameters)
+        asked = asked_of(request, LogParameters)
         found = operator_log(topology=topology, operator=operator, **asked)
         return Response(msgspec.to_builtins(found))
 
 
-class OperatorProblemsView(APIView):
+class OperatorProblemsView(RestView):
     """The problems of one operator."""
 
     read_role = OPERATOR
@@ -67,11 +63,10 @@ class OperatorProblemsView(APIView):
     )
     def get(self, request: Request, topology: str, operator: str) -> Response:
         """At most 100, the newest first, each with the row that caused it, or what is known of it."""
-        parameters_require(request, ())
         return Response(msgspec.to_builtins(operator_problems(topology=topology, operator=operator)))
 
 
-class OperatorRowsView(APIView):
+class OperatorRowsView(RestView):
     """The last rows of one operator."""
 
     read_role = OPERATOR
@@ -84,17 +79,6 @@ class OperatorRowsView(APIView):
     )
     def get(self, request: Request, topology: str, operator: str) -> Response:
         """Results of an output operator. Of any other, rows are kept for half a minute after each request."""
-        asked = _parameters(request, RowsParameters)
+        asked = asked_of(request, RowsParameters)
         found = operator_rows(topology=topology, operator=operator, **asked)
         return Response(msgspec.to_builtins(found))
-
-
-def _parameters(request: Request, kind: type[serializers.Serializer]) -> dict[str, Any]:
-    """What the query says, checked. Raises `ValidationError`, also for what means nothing here."""
-    names = kind().fields
-    parameters_require(request, names)
-    given = {name: request.query_params[name] for name in names if name in request.query_params}
-    parameters = kind(data=given)
-    parameters.is_valid(raise_exception=True)
-    found: dict[str, Any] = parameters.validated_data
-    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.preconditions import ETAG, IF_MATCH, expected_of, tagged
 from controlplane.api.replication.serializers import (
@@ -15,6 +14,7 @@ from controlplane.api.replication.serializers import (
     ReplicationQuestionSerializer,
 )
 from controlplane.api.requests import ErrorsSerializer, caller
+from controlplane.api.views import RestView
 from controlplane.lifecycle.recovery_terms import topology_policy_set
 from controlplane.replication.answering import replication_plan_answer
 from controlplane.replication.showing import replicas_answer
@@ -22,7 +22,7 @@ from controlplane.topologies.selectors import topology_get
 from controlplane.topologies.tags import policy_tag
 
 
-class ReplicationPlanView(APIView):
+class ReplicationPlanView(RestView):
     """Which partitions are worth an active replica, and what the queries would still give."""
 
     @extend_schema(
@@ -38,7 +38,7 @@ class ReplicationPlanView(APIView):
         return Response(ReplicationPlanSerializer(answer).data)
 
 
-class ReplicasView(APIView):
+class ReplicasView(RestView):
     """Which partitions have a replica, where, how far it is, and what the loss of a node would take."""
 
     @extend_schema(

@@ -6,15 +6,15 @@ import msgspec
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from controlplane.api.filtering import parameters_require
+from controlplane.api.filtering import asked_of
 from controlplane.api.requests import ErrorsSerializer
 from controlplane.api.results.serializers import ResultsParameters, ResultsSerializer
+from controlplane.api.views import RestView
 from controlplane.results.asking import query_results
 
 
-class ResultsView(APIView):
+class ResultsView(RestView):
     """The newest rows of a query that count, page by page."""
 
     @extend_schema(
@@ -24,10 +24,5 @@ class ResultsView(APIView):
     )
     def get(self, request: Request, topology: str, query: str) -> Response:
         """Rows of committed epochs, newest first. A page stays the same whatever is written meanwhile."""
-        names = ResultsParameters().fields
-        parameters_require(request, names)
-        given = {name: request.query_params[name] for name in names if name in request.query_params}
-        parameters = ResultsParameters(data=given)
-        parameters.is_valid(raise_exception=True)
-        found = query_results(topology=topology, query=query, **parameters.validated_data)
+        found = query_results(topology=topology, query=query, **asked_of(request, ResultsParameters))
         return Response(msgspec.to_builtins(found))

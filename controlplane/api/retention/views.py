@@ -8,8 +8,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
+from controlplane.api.views import RestView
 from controlplane.retention.selectors import retention_state
 
 UNITS = ("rows", "MB")
@@ -35,7 +35,7 @@ class KeptSerializer(serializers.Serializer):
     oldest = serializers.DateTimeField(allow_null=True)
 
 
-class RetentionView(APIView):
+class RetentionView(RestView):
     """What this installation keeps (``RESURGE_KEEP_*``), and what there is of it now; at most half a minute
     old."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
-from rest_framework import viewsets
+from rest_framework import mixins
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.api.filtering import asked_of
 from controlplane.api.health import HEALTHS, health_added, healths_of
@@ -45,6 +44,7 @@ from controlplane.api.topologies.serializers import (
     TentativePeriodSerializer,
     TopologyVersionSerializer,
 )
+from controlplane.api.views import RestView, RestViewSet
 from controlplane.errors import Missing
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.topologies.models import (
@@ -72,7 +72,7 @@ from controlplane.topologies.tags import policy_tag, priorities_tag, specificati
 from domain.topology import specification_text
 
 
-class OfTopology(viewsets.GenericViewSet):
+class OfTopology(RestViewSet):
     """Views below ``topologies/{topology}/``; an unknown topology is 404, not an empty list."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -224,7 +224,7 @@ class VersionViewSet(OfTopology, TupleListMixin):
         return version_list(self.topology)
 
 
-class SpecificationView(APIView):
+class SpecificationView(RestView):
     """The newest specification of a topology, or an older one, as text to be edited."""
 
     @extend_schema(
@@ -281,7 +281,7 @@ class TopologyProblemViewSet(OfTopology, TupleListMixin):
         return problem_list().filter(topology__name=self.topology)
 
 
-class ProblemViewSet(TupleListMixin, viewsets.ReadOnlyModelViewSet):
+class ProblemViewSet(TupleListMixin, mixins.RetrieveModelMixin, RestViewSet):
     """What went wrong anywhere."""
 
     queryset = Problem.objects.none()

@@ -6,13 +6,14 @@ from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
-from rest_framework import mixins, serializers, status, viewsets
+from rest_framework import mixins, serializers, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.utils.mediatypes import media_type_matches
 
 from controlplane.api.actions import ActionsMixin, action_schema
+from controlplane.api.filtering import asked_of
 from controlplane.api.health import HEALTHS, healths_of
 from controlplane.api.idempotency import once
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
@@ -34,6 +35,7 @@ from controlplane.api.topologies.serializers import (
     UnparkSerializer,
     VerdictSerializer,
 )
+from controlplane.api.views import RestView, RestViewSet
 from controlplane.events.choices import OperationKind
 from controlplane.lifecycle.continuing import continuation_told
 from controlplane.lifecycle.parking import topology_park, topology_unpark
@@ -73,9 +75,14 @@ OUTPUTS = OpenApiParameter(
 REASON_IN_QUERY = OpenApiParameter("reason", OpenApiTypes.STR, description=IN_YAML)
 
 
-WITH_SAVEPOINT = OpenApiParameter(
-    "savepoint", OpenApiTypes.STR, description="the name of one; without it, the newest checkpoint"
-)
+DESCRIBED = ("create", "update", "validate")
+"""Actions whose body may be the specification itself."""
+
+
+class ContinuationParameters(serializers.Serializer):
+    savepoint = serializers.CharField(
+        required=False, help_text="the name of one; without it, the newest checkpoint"
+    )
 
 
 def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
@@ -86,7 +93,7 @@ def in_yaml_too(serializer: type[serializers.Serializer]) -> dict[str, Any]:
     list=extend_schema(responses=TopologySerializer(many=True)),
     retrieve=extend_schema(responses=TopologyDetailSerializer, parameters=[ETAG]),
 )
-class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewSet):
+class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
     """Topologies by name."""
 
     queryset = Topology.objects.none()
@@ -104,6 +111,12 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         "queries_available",
         "worst_relative_latency",
     )
+
+    def parameters_known(self, request: Request, handler: Any) -> set[str]:
+        in_yaml = media_type_matches(YamlSpecificationParser.media_type, request.content_type)
+        if self.action in DESCRIBED and not in_yaml:
+            return set()
+        return super().parameters_known(request, handler)
 
     def get_queryset(self) -> Any:
         rows = topology_list()
@@ -214,7 +227,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         )
 
     @extend_schema(
-        parameters=[WITH_SAVEPOINT],
+        parameters=[ContinuationParameters],
         responses={200: ContinuationSerializer, 404: ErrorsSerializer},
         filters=False,
     )
@@ -222,7 +235,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
     def continuation(self, request: Request, name: str) -> Response:
         """What the newest version would go on with if it were deployed from the newest checkpoint, or from a
         savepoint."""
-        told = continuation_told(topology_get(name), request.query_params.get("savepoint", ""))
+        told = continuation_told(topology_get(name), **asked_of(request, ContinuationParameters))
         return Response(ContinuationSerializer(told).data)
 
     @ACTION
@@ -312,7 +325,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, viewsets.GenericViewS
         return tagged(TopologyDetailSerializer(topology).data, specification_tag(topology), code=code)
 
 
-class PipelineListView(APIView):
+class PipelineListView(RestView):
     """Ready-made pipelines, for `pipeline` when a topology is created."""
 
     @extend_schema(responses=PipelineSerializer(many=True))

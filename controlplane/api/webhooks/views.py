@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_view
-from rest_framework import mixins, status, viewsets
+from rest_framework import mixins, status
 from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -22,6 +22,7 @@ from controlplane.api.requests import (
     caller,
     reason_of,
 )
+from controlplane.api.views import RestViewSet
 from controlplane.api.webhooks.filtersets import DeliveryFilters, WebhookFilters
 from controlplane.api.webhooks.serializers import (
     DeliveryDetailSerializer,
@@ -49,7 +50,7 @@ STALE = {412: ErrorsSerializer}
 
 
 @extend_schema_view(list=extend_schema(responses=WebhookSerializer(many=True)))
-class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
+class WebhookViewSet(mixins.ListModelMixin, RestViewSet):
     """Webhooks by id. Their URLs may hold secrets, so only administrators see them."""
 
     queryset = Webhook.objects.none()
@@ -145,7 +146,7 @@ class WebhookViewSet(mixins.ListModelMixin, viewsets.GenericViewSet):
         return once(request, create)
 
 
-class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, viewsets.GenericViewSet):
+class DeliveryViewSet(mixins.ListModelMixin, mixins.RetrieveModelMixin, RestViewSet):
     """The delivery log of a webhook, newest first."""
 
     queryset = Delivery.objects.none()

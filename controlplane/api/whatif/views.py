@@ -5,15 +5,15 @@ from __future__ import annotations
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from controlplane.accounts.roles import VIEWER
 from controlplane.api.requests import ErrorsSerializer
+from controlplane.api.views import RestView
 from controlplane.api.whatif.serializers import WhatIfAnswerSerializer, WhatIfSerializer
 from controlplane.whatif.answering import what_if_answer
 
 
-class WhatIfView(APIView):
+class WhatIfView(RestView):
     """Predicted availability if nodes or racks failed now."""
 
     write_role = VIEWER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,9 @@ from django.urls import resolve
 from drf_spectacular.generators import SchemaGenerator
 
 from controlplane.api.pagination import OffsetPagination
+from controlplane.api.schema import METHODS
 from controlplane.topologies.models import Topology
+from tests.unit.controlplane.addresses import REST
 from tests.unit.controlplane.identities import identity
 from tests.unit.controlplane.writes import installation_fill
 
@@ -32,6 +35,7 @@ def address(topology: Topology) -> Any:
     values = installation_fill(topology)
 
     def of(path: str) -> str:
+        path = path.replace("{id}", "{pk}").replace("{token_key}", "0" * 15)
         for name, value in values(path.removeprefix("/")).items():
             path = path.replace(f"{{{name}}}", value)
         return path
@@ -60,3 +64,49 @@ def test_pages_of_every_list_have_an_order_without_ties(
             assert answer.status_code == 200, (path, asked)
             *order, last = orders.pop()
             assert (bool(order), last) == (True, "pk"), (path, asked)
+
+
+def test_every_operation_refuses_what_it_does_not_know(address: Any) -> None:
+    who, unknown = identity("administrator"), "surely_unknown=1"
+    asked = [(path, method) for path, found in paths().items() for method in METHODS if method in found]
+    assert len(asked) > 90
+    for path, method in asked:
+        answer = who.program.generic(method.upper(), f"{address(path)}?{unknown}")
+        assert answer.status_code == 400, (method, path)
+        told = [error["path"] for error in json.loads(answer.content)["errors"]]
+        assert told == ["surely_unknown"], (method, path)
+    assert who.program.get(f"/{REST}schema/?{unknown}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("POST", "tokens/?lifetime_hour=1", "lifetime_hour"),
+        ("GET", "tokens/?ordering=x", "ordering"),
+        ("POST", "topologies/validate/?rate=5", "rate"),
+        ("POST", "topologies/?reason=because", "reason"),
+        ("POST", "topologies/counts/deploy/?reason=because", "reason"),
+        ("GET", "topologies/counts/continuation/?savepoint=", "savepoint"),
+        ("GET", "topologies/counts/?format=json", "format"),
+        ("GET", "incidents/1/plans/?open=true", "open"),
+    ],
+)
+def test_a_parameter_of_another_operation_is_refused(address: Any, method: str, path: str, name: str) -> None:
+    answer = identity("administrator").program.generic(method, f"/{REST}{path}")
+    assert answer.status_code == 400
+    assert [error["path"] for error in answer.json()["errors"]] == [name]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "tokens/?limit=1",
+        "incidents/1/plans/?limit=1&offset=1",
+        "incidents/1/export/?format=md",
+        "alert-rules/export/?format=grafana",
+        "schema/?format=json",
+        "audit/?search=x",
+    ],
+)
+def test_a_parameter_that_is_known_is_taken(address: Any, path: str) -> None:
+    assert identity("administrator").program.get(f"/{REST}{path}").status_code == 200

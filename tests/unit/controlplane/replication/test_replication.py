@@ -198,7 +198,7 @@ def test_averages_count_where_they_are_of_this_specification() -> None:
         ("planner=magic", "planner", "magic"),
         ("planner=", "planner", "not a valid choice"),
         ("objective=magic", "objective", "magic"),
-        ("buget=3", "buget", "known: budget, planner, objective"),
+        ("buget=3", "buget", "known: budget, objective, planner"),
     ],
 )
 def test_questions_that_cannot_be(
