@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from controlplane.errors import Missing
 from controlplane.events.representation import EntityKind, Fields
 from controlplane.health.marks import healths_shown
 from controlplane.health.reading import Healths, Reading
@@ -44,7 +45,10 @@ class HealthSerializer(serializers.Serializer):
     def to_representation(self, instance: Any) -> Fields:
         key = _KEYS[self._entity](instance)
         known: dict[str, Fields] | None = self.context.get(HEALTHS)
-        return (healths_of(self._entity, [key]) if known is None else known)[key]
+        shown = (healths_of(self._entity, [key]) if known is None else known).get(key)
+        if shown is None:  # deleted since it was read
+            raise Missing(f"there is no {self._entity} {key} any more")
+        return shown
 
 
 def healths_of(entity: EntityKind, keys: Iterable[str]) -> dict[str, Fields]:
@@ -66,7 +70,6 @@ def healths_of(entity: EntityKind, keys: Iterable[str]) -> dict[str, Fields]:
 def health_added(
     entity: EntityKind, rows: list[dict[str, Any]], key: Callable[[dict[str, Any]], str]
 ) -> None:
-    """Give rows that were read as tuples their health."""
+    """Give rows that were read as tuples their health; those that were deleted since are left out."""
     found = healths_of(entity, [key(row) for row in rows])
-    for row in rows:
-        row["health"] = found[key(row)]
+    rows[:] = [{**row, "health": found[key(row)]} for row in rows if key(row) in found]

@@ -58,7 +58,9 @@ class ControlPlaneCollector(Collector):
         reading = Reading()
         for topology in Topology.objects.defer("spec"):
             labels = [topology.name]
-            shown = reading.topologies[topology.name]
+            shown = reading.topologies.get(topology.name)
+            if shown is None:  # deleted since it was read
+                continue
             health.add_metric([topology.name, shown.state], 1)
             if shown.value is not None and shown.limit is not None:
                 available.add_metric(labels, shown.value)

@@ -123,9 +123,11 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
         return rows.defer("spec") if self.action == "list" else rows
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
-        serializer = super().get_serializer(*args, **kwargs)
-        if kwargs.get("many"):
-            serializer.context[HEALTHS] = healths_of("topology", [row.name for row in args[0]])
+        if not kwargs.get("many"):
+            return super().get_serializer(*args, **kwargs)
+        healths = healths_of("topology", [row.name for row in args[0]])
+        serializer = super().get_serializer([row for row in args[0] if row.name in healths], **kwargs)
+        serializer.context[HEALTHS] = healths
         return serializer
 
     def get_serializer_class(self) -> Any:
