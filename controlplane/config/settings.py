@@ -172,6 +172,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["controlplane.accounts.permissions.RolePermission"],
     "DEFAULT_RENDERER_CLASSES": ["controlplane.api.renderers.FastJSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "controlplane.api.negotiation.StrictNegotiation",
     "DEFAULT_PARSER_CLASSES": ["controlplane.api.parsers.PlainJSONParser"],
     "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_THROTTLE_CLASSES": ["controlplane.api.throttling.CallerThrottle"],

@@ -88,5 +88,5 @@ def test_rules_are_exported(
     assert resurge("alerts", "export", "--format", form, "--to", str(file)).code == 0
     assert file.read_text() == printed.out
     refused = rest.get("alert-rules/export/", params={"format": "nagios"})
-    assert refused.status_code == 404
+    assert refused.status_code == 400
     assert refused.json()["errors"]

@@ -88,6 +88,7 @@ def test_every_operation_refuses_what_it_does_not_know(address: Any) -> None:
         ("POST", "topologies/counts/deploy/?reason=because", "reason"),
         ("GET", "topologies/counts/continuation/?savepoint=", "savepoint"),
         ("GET", "topologies/counts/?format=json", "format"),
+        ("GET", "topologies/counts/?format=pdf", "format"),
         ("GET", "incidents/1/plans/?open=true", "open"),
     ],
 )
@@ -110,3 +111,19 @@ def test_a_parameter_of_another_operation_is_refused(address: Any, method: str, 
 )
 def test_a_parameter_that_is_known_is_taken(address: Any, path: str) -> None:
     assert identity("administrator").program.get(f"/{REST}{path}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        ("incidents/1/export/?format=pdf", "json, html, md"),
+        ("alert-rules/export/?format=json", "prometheus, grafana"),
+    ],
+)
+def test_a_form_that_does_not_exist_is_refused_with_those_that_do(
+    address: Any, path: str, known: str
+) -> None:
+    answer = identity("viewer").program.get(f"/{REST}{path}")
+    (error,) = answer.json()["errors"]
+    assert (answer.status_code, error["path"]) == (400, "format")
+    assert error["message"].endswith(f"is none of {known}")

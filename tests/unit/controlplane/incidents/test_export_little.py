@@ -31,7 +31,7 @@ def test_refusals_keep_their_form(viewer: APIClient, db: None) -> None:
         missing = viewer.get(EXPORT + query)
         assert missing.status_code == 404
         assert missing.json()["errors"][0]["message"] == "there is no incident 2"
-    assert viewer.get(f"{EXPORT}?format=pdf").status_code == 404
+    assert viewer.get(f"{EXPORT}?format=pdf").status_code == 400
     assert viewer.get(EXPORT, headers={"Accept": "image/png"}).status_code == 406
 
 
