@@ -12,13 +12,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api.events.serializers import OperationSerializer
+from controlplane.api.idempotency import action_key
 from controlplane.api.requests import (
     IDEMPOTENCY_KEY,
     ErrorsSerializer,
     ReasonSerializer,
     accepted,
     caller,
-    idempotency_key,
     reason_of,
     request_digest,
 )
@@ -42,7 +42,7 @@ class ActionsMixin:
         request: Request, service: Callable[..., Operation], *, reason: str | None = None, **given: Any
     ) -> Response:
         """`reason` where the body has more than that and the view has read it."""
-        key = idempotency_key(request)
+        key = action_key(request)
         with transaction.atomic():
             operation = service(
                 reason=reason_of(request) if reason is None else reason,

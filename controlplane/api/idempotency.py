@@ -13,7 +13,9 @@ from controlplane.api.models import KeptAnswer
 from controlplane.api.renderers import json_write
 from controlplane.api.requests import idempotency_key, request_digest
 from controlplane.errors import Conflict
+from controlplane.events.models import Operation
 
+USED = "this Idempotency-Key was used for another request; use a new key"
 _HEADERS = ("ETag", "Location")
 
 
@@ -29,6 +31,8 @@ def once(request: Request, create: Callable[[], Response]) -> Response:
     actor, digest = request.user.get_username(), request_digest(request)
     kept = KeptAnswer.objects.filter(actor=actor, key=key).first()
     if kept is None:
+        if Operation.objects.filter(requested_by=actor, idempotency_key=key).exists():
+            raise Conflict(USED)
         try:
             with transaction.atomic():
                 # The same request, sent a second time meanwhile, waits here until this one has ended.
@@ -39,8 +43,16 @@ def once(request: Request, create: Callable[[], Response]) -> Response:
             if kept is None:
                 raise
     if kept.request != digest:
-        raise Conflict("this Idempotency-Key was used for another request; use a new key")
+        raise Conflict(USED)
     return Response(kept.body, status=kept.status, headers=kept.headers)
+
+
+def action_key(request: Request) -> str:
+    """The key of an action, or "". Raises `Conflict` for that of a creation, and `Invalid`."""
+    key = idempotency_key(request)
+    if key and KeptAnswer.objects.filter(actor=request.user.get_username(), key=key).exists():
+        raise Conflict(USED)
+    return key
 
 
 def _keep(kept: KeptAnswer, response: Response) -> Response:

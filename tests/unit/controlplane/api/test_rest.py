@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from controlplane.alerts.models import Silence
 from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
@@ -192,6 +194,22 @@ def test_a_creation_is_safe_to_repeat(operator: APIClient, viewer: APIClient, no
     topology_delete(name="counts", **BY)
     freed = operator.post(f"{API}/topologies/", body, headers={"Idempotency-Key": "two"})
     assert freed.status_code == 201, "a refusal is not kept"
+
+
+def test_the_key_of_a_creation_and_of_an_action_are_one(operator: APIClient, topology: Topology) -> None:
+    until = (timezone.now() + timedelta(hours=1)).isoformat()
+
+    def silence(key: str) -> int:
+        body = {"topology": "counts", "until": until, **WHY}
+        return operator.post(f"{API}/silences/", body, headers={"Idempotency-Key": key}).status_code
+
+    def deploy(key: str) -> int:
+        path = f"{API}/topologies/counts/deploy/"
+        return operator.post(path, WHY, headers={"Idempotency-Key": key}).status_code
+
+    assert (silence("one"), deploy("one"), silence("one")) == (201, 409, 201)
+    assert (deploy("two"), silence("two"), deploy("two")) == (202, 409, 202)
+    assert (Operation.objects.count(), Silence.objects.count()) == (1, 1)
 
 
 def test_a_deletion_says_what_becomes_of_the_outputs(operator: APIClient, topology: Topology) -> None:
