@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+
+from controlplane.api.filtering import NO_MOMENT, moment_of
 
 
 class TextField(serializers.CharField):
@@ -15,6 +19,18 @@ class TextField(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return str(super().to_internal_value(data))
+
+
+@extend_schema_field(OpenApiTypes.DATETIME)
+class MomentField(serializers.CharField):
+    """A time with its offset, as filters take it."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = str(super().to_internal_value(data))
+        moment = moment_of(text)
+        if moment is None:
+            raise serializers.ValidationError(f"{text!r:.60} {NO_MOMENT}")
+        return moment
 
 
 class StrictSerializer(serializers.Serializer):

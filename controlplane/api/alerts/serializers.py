@@ -24,7 +24,7 @@ from controlplane.alerts.representation import (
 )
 from controlplane.alerts.services import HIGHEST, LONGEST
 from controlplane.alerts.silencing import LONGEST as LONGEST_SILENCE
-from controlplane.api.fields import TextField
+from controlplane.api.fields import MomentField, TextField
 from controlplane.api.requests import ReasonSerializer
 from controlplane.topologies.models import PRIORITY_HIGH, PRIORITY_LOW
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
@@ -138,7 +138,7 @@ class SilenceCreateSerializer(ReasonSerializer):
 
     rule = TextField(max_length=64, allow_blank=True, default="", help_text="empty: all")
     topology = TextField(max_length=64, allow_blank=True, default="", help_text="empty: all")
-    until = serializers.DateTimeField(required=False, help_text="at most 30 days away")
+    until = MomentField(required=False, help_text="at most 30 days away")
     seconds = serializers.IntegerField(
         min_value=1,
         max_value=int(LONGEST_SILENCE.total_seconds()),

@@ -6,34 +6,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from controlplane.api.filtering import NO_MOMENT, moment_of
+from controlplane.api.fields import MomentField
 
 LAST = timedelta(minutes=15)
 FIRST_YEAR = 1971
 LONGEST = timedelta(days=400)
 
 
-@extend_schema_field(OpenApiTypes.DATETIME)
-class MomentParameter(serializers.CharField):
-    """A time with its offset, as filters take it."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        text = str(super().to_internal_value(data))
-        moment = moment_of(text)
-        if moment is None:
-            raise serializers.ValidationError(f"{text!r:.60} {NO_MOMENT}")
-        return moment
-
-
 class CourseParameters(serializers.Serializer):
-    since = MomentParameter(
+    since = MomentField(
         required=False, help_text="begin of the time that is shown; 15 minutes before its end without it"
     )
-    until = MomentParameter(required=False, help_text="its end; now without it")
+    until = MomentField(required=False, help_text="its end; now without it")
 
     def validate(self, given: dict[str, Any]) -> dict[str, Any]:
         until: datetime = given.get("until") or timezone.now()

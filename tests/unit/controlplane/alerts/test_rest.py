@@ -153,6 +153,8 @@ def test_operators_silence_and_administrators_decide_rules(operator: APIClient, 
         ({"rule": "lag-high", "until": "2020-01-01T00:00:00Z"}, "until", "past"),
         ({"rule": "lag-high", "until": "2199-01-01T00:00:00Z"}, "until", "30 days"),
         ({"rule": "lag-high", "seconds": 60}, "until", "either `until` or `seconds`"),
+        ({"rule": "lag-high", "until": "2026-12-01T00:00:00"}, "until", "with an offset or Z"),
+        ({"rule": "lag-high", "until": "2026-12-01"}, "until", "with an offset or Z"),
         ({"rule": "lag-high", "reason": " "}, "reason", "give a reason"),
     ],
 )
