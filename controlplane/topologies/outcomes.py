@@ -30,13 +30,22 @@ def operations_end(topology: Topology, state: DriverState, error: str) -> None:
                 operation_succeed(operation=operation, result={"generation": topology.applied_generation})
             elif kind != OperationKind.TOPOLOGY_DEPLOY or state == "failed":
                 operation_fail(operation=operation, error=error or f"the topology has {state}")
-    if topology.desired == Desired.STOPPED and state in ("stopped", "failed"):
-        for operation in operations_open(kind=OperationKind.TOPOLOGY_CHECKPOINT, target=topology.name):
-            operation_fail(operation=operation, error=f"the topology has {state}")
+    if state == "completed" or (topology.desired == Desired.STOPPED and state in ("stopped", "failed")):
+        _checkpoints_end(topology, state)
     # What fails in the first epoch would do so for ever: a query that names a column which is not there. The
     # driver goes on trying, since a full disk is mended without a new deployment.
     if state == "degraded" and error and not topology.committed_epoch:
         deployments_fail(topology, f"{error} (it is tried again every few seconds)")
+
+
+def _checkpoints_end(topology: Topology, state: DriverState) -> None:
+    """No driver answers those that are open. The last checkpoint of a whole input is what they asked for."""
+    taken = state == "completed" and topology.checkpoint_epoch == topology.committed_epoch
+    for operation in operations_open(kind=OperationKind.TOPOLOGY_CHECKPOINT, target=topology.name):
+        if taken:
+            operation_succeed(operation=operation, result={"checkpoint": topology.checkpoint_epoch})
+        else:
+            operation_fail(operation=operation, error=f"the topology has {state}")
 
 
 def deployments_fail(topology: Topology, error: str) -> None:

@@ -10,6 +10,7 @@ from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Conflict, Invalid, Missing
 from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Event, Operation
+from controlplane.events.operations import operation_start
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.recovery_terms import query_priorities_set
 from controlplane.lifecycle.topologies import (
@@ -235,6 +236,25 @@ def test_a_completed_topology_is_undeployed_at_once(topology: Topology) -> None:
     assert topology.status == TopologyStatus.STOPPED
     with pytest.raises(Conflict, match="is not deployed"):
         topology_undeploy(name="counts", **BY)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "state", "error"),
+    [(5, OperationState.SUCCEEDED, ""), (4, OperationState.FAILED, "the topology has completed")],
+)
+def test_a_checkpoint_that_was_asked_for_at_the_end_of_the_input_ends_with_it(
+    topology: Topology, checkpoint: int, state: OperationState, error: str
+) -> None:
+    deploy()
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology, "running"))
+    operation = topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+    operation_start(operation=operation, result={"request": 1})
+    completed = driver_status(topology, "completed", committed=5)
+    driver_status_apply(status=msgspec.structs.replace(completed, checkpoint=checkpoint))
+    operation.refresh_from_db()
+    assert (operation.state, operation.error) == (state, error)
+    assert operation.result.get("checkpoint") == (5 if checkpoint == 5 else None)
 
 
 @pytest.mark.parametrize(
