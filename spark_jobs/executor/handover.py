@@ -3,12 +3,14 @@
 On the old node the first stage reads the states since the newest checkpoint. On the new one the second puts
 the partition to that checkpoint, from the storage, and adds these states. All of them are needed, not only
 the last: a fork starts from an older one. Where the guarantee is bounded there are no forks and no
-checkpoints, and the newest state is all that goes. A partition for which anything goes wrong is not handed
+checkpoints, and the newest state is all that goes; keys that the old node was asked to store are stored from
+there. A partition for which anything goes wrong is not handed
 over; the others are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,15 +84,23 @@ class _Work:
             target = self.layout.slots.get(partition)
             if source != self.slot or target is None:
                 continue
-            store, last = self._storage(partition).store, self.handover.epochs[partition]
+            storage, last = self._storage(partition), self.handover.epochs[partition]
+            store, since = storage.store, self.handover.since
+            if since is None:
+                self._settle(storage, last)
             try:
-                since = self.handover.since
                 versions = [store.version(last)] if since is None else store.versions(after=since, last=last)
                 for version in versions:
                     content = msgspec.msgpack.encode(version)
                     yield target, (RECEIVE, [], partition, version.manifest.epoch, content)
             except (LookupError, OSError, ValueError):
                 continue
+
+    def _settle(self, storage: NodeStorage, applied: int) -> None:
+        """Have the keys stored that the state says are: no later job on this node tells that their epochs
+        count. The state goes also where this fails, since without it more would be lost."""
+        with contextlib.suppress(OSError):
+            storage.settle_keys(applied)
 
     def receive(self, arrived: list[Message]) -> Iterator[tuple[int, Message]]:
         versions: dict[str, dict[int, StateVersion]] = {}

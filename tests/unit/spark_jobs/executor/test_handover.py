@@ -14,6 +14,7 @@ from domain.execution.job import Handover, Layout, TaskReport, decode_report
 from domain.topology.spec import OperatorSpec, TopologySpec
 from spark_jobs.executor.handover import RECEIVE, SEND, HandoverTask
 from spark_jobs.executor.task import REPORT
+from spark_jobs.state.key_requests import KeyDesk, WaitingRequest
 from spark_jobs.state.node_home import STATE, deployment_home
 from spark_jobs.state.store import EMPTY, StateStore
 
@@ -71,7 +72,7 @@ def run(
     return [decode_report(m[-1]) for messages in arriving.values() for m in messages if m[0] == REPORT]
 
 
-def handover(last: int, *, since: int = 0) -> Handover:
+def handover(last: int, *, since: int | None = 0) -> Handover:
     names = [f"S[{index}]" for index in range(3)]
     return Handover(sources=dict.fromkeys(names, 0), epochs=dict.fromkeys(names, last), since=since)
 
@@ -111,6 +112,27 @@ def test_a_checkpoint_that_cannot_be_read_is_told(
     (_, report) = run(tmp_path, monkeypatch, layout, handover(3, since=1))
     for partition, one in report.partitions.items():
         assert f"checkpoint 1 of {partition} cannot be read" in one.error
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_keys_are_stored_from_the_old_node_where_the_guarantee_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: Layout, *, whole: bool
+) -> None:
+    """Those of the epochs that count, also where the state itself cannot be sent."""
+    write(tmp_path, 0, epochs=3)
+    old, desk = store(tmp_path, "node-1", 0), KeyDesk(tmp_path / "node-1", "t", 0)
+    for epoch in (1, 2, 3):
+        desk.leave(old, "S[0]", old.manifest(epoch), ["a"], counts=False)
+    if not whole:
+        (named,) = old.manifest(2).files()
+        (old.directory / named.name).unlink()
+    run(tmp_path, monkeypatch, layout, handover(2, since=None))
+    requests = [WaitingRequest.read(path).request for path in desk.waiting()["S-0"]]
+    assert [(one.partition, one.manifest.epoch, one.keys) for one in requests] == [
+        ("S[0]", 1, ["a"]), ("S[0]", 2, ["a"]),
+    ]  # fmt: skip
+    assert len(list((desk.directory / "S-0").iterdir())) == 2
+    assert store(tmp_path, "node-2", 0).used is whole
 
 
 @pytest.mark.parametrize("on", [["node-9", "node-2"], ["node-1", "node-9"]])
