@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +100,16 @@ class Prefetch(threading.Thread):
                 if self._finished.is_set() or self._is_full(entry):
                     return None
                 fetched += self._bring(storage, found, store, entry)
-            store.keep(entries)
-            names = {store.directory / name for name in entries}
-            self._whole = {one for one in self._whole if one[0].parent != store.directory or one[0] in names}
+            self._tidy(store, entries)
         return fetched
+
+    def _tidy(self, store: StateStore, kept: Container[str]) -> None:
+        """Delete what was fetched for earlier checkpoints, unless a replica has begun to run here."""
+        old = {one for one in self._whole if one[0].parent == store.directory and one[0].name not in kept}
+        self._whole -= old
+        if not store.used:
+            for path, _ in old:
+                path.unlink(missing_ok=True)
 
     def _bring(self, storage: CheckpointStorage, found: Found, store: StateStore, entry: ChunkEntry) -> bool:
         """Whether it had to be fetched."""

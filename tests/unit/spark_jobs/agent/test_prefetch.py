@@ -114,6 +114,53 @@ def test_the_state_of_a_replica_stays(standby: Standby) -> None:
     assert standby.files(1) == standby.wanted(1), "others are fetched"
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_what_is_restored_while_files_are_fetched_stays(
+    standby: Standby, monkeypatch: pytest.MonkeyPatch, *, runs: bool
+) -> None:
+    """Of a later checkpoint, also where no manifest says yet that the partition runs here."""
+    standby.checkpoint(10)
+    behind = standby.newest
+    standby.manifests = [EMPTY, EMPTY]
+    standby.checkpoint(20)
+    mine, manifest = standby.store(0), standby.manifests[0]
+    fetch = CheckpointStorage.fetch
+
+    def meanwhile(self: CheckpointStorage, found: Found, entry: ChunkEntry, target: Path) -> None:
+        monkeypatch.setattr(CheckpointStorage, "fetch", fetch)
+        fetch(self, found, entry, target)
+        restore_partition(mine, layout(standby.storage), "O3[0]", 20)
+        if not runs:
+            mine.rollback(0)
+
+    monkeypatch.setattr(CheckpointStorage, "fetch", meanwhile)
+    standby.newest = behind
+    standby.prefetch.look()
+    assert standby.wanted(0) <= standby.files(0)
+    assert mine.used is runs
+    assert mine.open(manifest).table("rows").read() is not None
+
+
+def test_what_was_fetched_stays_where_a_replica_has_begun_to_run(
+    standby: Standby, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have gone back to the checkpoint before the one that is fetched now."""
+    standby.checkpoint(10)
+    standby.prefetch.look()
+    first, standby.manifests = standby.manifests[0], [EMPTY, EMPTY]
+    standby.checkpoint(20)
+    fetch = CheckpointStorage.fetch
+
+    def meanwhile(self: CheckpointStorage, found: Found, entry: ChunkEntry, target: Path) -> None:
+        monkeypatch.setattr(CheckpointStorage, "fetch", fetch)
+        fetch(self, found, entry, target)
+        restore_partition(standby.store(0), layout(standby.storage), "O3[0]", 10)
+
+    monkeypatch.setattr(CheckpointStorage, "fetch", meanwhile)
+    standby.prefetch.look()
+    assert standby.store(0).open(first).table("rows").read() is not None
+
+
 def test_a_file_that_was_damaged_on_its_disk_is_fetched_when_it_counts(standby: Standby) -> None:
     standby.checkpoint(10)
     standby.prefetch.look()
