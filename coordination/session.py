@@ -35,6 +35,7 @@ from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL
 
+from coordination.packing import LARGEST_PACKED, packed, unpacked
 from coordination.session_guard import SessionGuard
 from domain.messages import PartitionCosts, UnreadableValueError, decode, encode
 
@@ -58,7 +59,7 @@ class CoordinationUnavailableError(ConnectionError):
 
 
 class CoordinationRefusedError(CoordinationUnavailableError):
-    """The znode belongs to holders of another secret; trying again is of no use."""
+    """The znode is of holders of another secret, or the value too large; trying again is of no use."""
 
 
 class SessionState(StrEnum):
@@ -243,7 +244,7 @@ class Session:
     def _stored(self, path: str, znode: tuple[bytes, ZnodeStat], kind: type[S]) -> Stored[S] | None:
         data, stat = znode
         try:
-            value = decode(data, kind)
+            value = decode(unpacked(data), kind)
         except UnreadableValueError as error:
             self.refuse(path, str(error), version=stat.mzxid)
             return None
@@ -254,7 +255,7 @@ class Session:
     def put(self, path: str, value: Value, *, new: bool = False) -> None:
         """Set the value; a missing znode is created with its parents. new: it is missing, most likely, so
         that it is created first, which takes one request instead of two."""
-        deadline, data = self._begin(), encode(value)
+        data, deadline = _packed(path, value), self._begin()
         if new and self._create(path, data, deadline):
             return
         while True:
@@ -278,14 +279,14 @@ class Session:
             if before is not None and after == before:
                 return before
             version = None if znode is None else znode[1].version
-            if self._replace(path, encode(after), version, deadline):
+            if self._replace(path, _packed(path, after), version, deadline):
                 return after
 
     def claim(self, path: str, value: S, *, replaceable: Callable[[S], bool] | None = None) -> bool:
         """Hold an ephemeral znode with this value. One that belongs to another session, such as an earlier
         one of this process, is deleted and created anew; with `replaceable`, only if that holds for its
         value. False if it is kept, or has changed meanwhile."""
-        deadline, data = self._begin(), encode(value)
+        data, deadline = _packed(path, value), self._begin()
         znode = self._read([path], deadline)[path]
         if znode is not None:
             owner, version = _owner(znode[1]), znode[1].version
@@ -403,6 +404,17 @@ class Session:
                 f"ZooKeeper at {self.hosts} did not answer for {path} ({error!r}); "
                 "see the log of the process zookeeper"
             ) from error
+
+
+def _packed(path: str, value: Value) -> bytes:
+    """Raises `CoordinationRefusedError` for what a server would not take."""
+    data = packed(encode(value))
+    if len(data) > LARGEST_PACKED:
+        raise CoordinationRefusedError(
+            f"the value of {path} has {len(data)} bytes, compressed, and {LARGEST_PACKED} are possible: give "
+            "the topology fewer partitions"
+        )
+    return data
 
 
 def _owner(stat: ZnodeStat) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from coordination.packing import LARGEST_REQUEST
 from coordination.paths import ROOT
 from coordination.session import Session
 from host.environment import Environment
@@ -17,6 +18,8 @@ from supervision.readiness import tcp_answer
 TICK_MS = 250
 MIN_SESSION_MS = 1000
 MAX_SESSION_MS = 120_000
+HEAP_MB = 512
+"""At most: the server keeps its last 500 writes twice. What a driver says of 40,000 partitions has 400 kB."""
 WHOLE_SERVER = ("/", "/zookeeper", "/zookeeper/quota")
 
 
@@ -50,8 +53,9 @@ def zookeeper_program(*, home: Path, port: int) -> Program:
         command=(
             *jvm_command(
                 "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-                heap_mb=128,
+                heap_mb=HEAP_MB,
                 options=(
+                    f"-Djute.maxbuffer={LARGEST_REQUEST}",
                     # Kilobytes; the default reserves 64 MB for every log file.
                     "-Dzookeeper.preAllocSize=4096",
                     f"-Dlog4j2.configurationFile={log_configuration(home)}",

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from coordination.packing import LARGEST_REQUEST
 from host.environment import InvalidEnvironment
 from host.process_secrets import KEY, NEEDED, REDIS, SECRETS, SPARK, ZOOKEEPER
 from supervision import ports
@@ -140,8 +141,9 @@ def test_a_process_of_the_installation_gets_its_secrets_only(tmp_path: Path) -> 
     assert not SECRETS & installation.environment_of("sample").keys()
 
 
-def test_zookeeper_accepts_short_sessions(tmp_path: Path) -> None:
-    zookeeper_program(home=tmp_path, port=1)
+def test_zookeeper_accepts_short_sessions_and_large_values(tmp_path: Path) -> None:
+    command = zookeeper_program(home=tmp_path, port=1).command
+    assert f"-Djute.maxbuffer={LARGEST_REQUEST}" in command
     lines = (tmp_path / "zookeeper" / "zoo.cfg").read_text().splitlines()
     values = dict(line.split("=", 1) for line in lines if line)
     assert int(values["minSessionTimeout"]) <= 2000
