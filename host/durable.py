@@ -15,10 +15,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+PARTIAL = ".partial"
 THREADS = 8
 QUICK = 0.0001
 """Seconds, of each call: to start threads would take longer. Files in memory are forced so quickly; on a disk
 even a directory takes a multiple."""
+
+ABANDONED = 3600.0
+"""Seconds without a change after which a temporary file is that of a process that was killed."""
 
 # Directories by path, each with the file number that it had when its own name was forced to disk.
 _named: dict[Path, int] = {}
@@ -134,7 +138,23 @@ def write_whole(path: Path, content: bytes, *, root: Path, force: bool = True, o
 
 def temporary_name(path: Path) -> Path:
     """Beside the file, hidden, and another one for each process and call."""
-    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.partial")
+    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}{PARTIAL}")
+
+
+def remove_abandoned(directory: Path, ending: str = "") -> None:
+    """Delete the hidden files, with names that end so, that processes were writing when they were killed."""
+    before = time.time() - ABANDONED
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+        for entry in entries:
+            if not (entry.name.startswith(".") and entry.name.endswith(ending)):
+                continue
+            with contextlib.suppress(OSError):
+                # Of the name, not of the content, which may be that of an older file.
+                if (
+                    entry.is_file(follow_symlinks=False)
+                    and entry.stat(follow_symlinks=False).st_ctime < before
+                ):
+                    os.unlink(entry)
 
 
 def force_names(directory: Path, *, root: Path) -> None:

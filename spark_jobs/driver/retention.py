@@ -152,6 +152,7 @@ def prune(
         if known is not None:
             known.pop(number, None)
     for directory, names in named.items():
+        storage.tidy(deployment, directory)
         gone = [
             name
             for name in storage.files(deployment, directory)

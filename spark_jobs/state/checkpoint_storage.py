@@ -328,6 +328,10 @@ class CheckpointStorage:
 
     # ---- deleting --------------------------------------------------------------------------------
 
+    def tidy(self, deployment: Deployment, directory: str) -> None:
+        """Delete what uploads that were broken off have left of a partition's files."""
+        self._storage.tidy(f"{_base(deployment)}/files/{directory}")
+
     def delete_files(self, deployment: Deployment, directory: str, names: Iterable[str]) -> None:
         self._storage.delete(f"{_base(deployment)}/files/{directory}/{name}" for name in names)
 

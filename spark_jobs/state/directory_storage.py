@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from host.durable import DurableBatch, temporary_name
+from host.durable import PARTIAL, DurableBatch, remove_abandoned, temporary_name
 from spark_jobs.state.state_storage import (
     NotThereError,
     RefusedError,
@@ -85,6 +85,10 @@ class DirectoryStorage(StateStorage):
                     with contextlib.suppress(FileNotFoundError):
                         found[one.name] = None if one.is_dir() else one.stat().st_size
         return found
+
+    def tidy(self, directory: str) -> None:
+        with self._told(directory):
+            remove_abandoned(self._root / directory, PARTIAL)
 
     def size(self, name: str) -> int | None:
         with self._told(name):

@@ -241,6 +241,7 @@ class SavedKeys:
             and entry not in named
         ]
         self._storage.delete(map(self._path, old))
+        self._storage.tidy(self._directory)
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

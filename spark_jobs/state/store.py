@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from host.durable import remove_abandoned
 from spark_jobs.state.chunks import Chunk, ChunkEntry, TableState, one_dictionary_each
 from spark_jobs.state.opened import OpenedFiles
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, checksum_of, file_checksum, seal, unseal
@@ -307,7 +308,8 @@ class StateStore:
             self._named(epoch, attempt).unlink(missing_ok=True)
 
     def trim(self, *, below: int, keep: Iterable[int] = ()) -> None:
-        """Delete manifests of epochs below `below` except those in `keep`, then files no manifest names."""
+        """Delete manifests of epochs below `below` except those in `keep`, then files no manifest names, and
+        what tasks that were killed had begun to write."""
         kept_epochs = set(keep)
         named: set[str] = set()
         for epoch, attempts in self._attempts().items():
@@ -318,15 +320,11 @@ class StateStore:
                 named.update(entry.name for entry in self.manifest(epoch).files())
             except StateMissingError:  # damaged: of no use to any epoch that would start from it
                 self._forget(epoch, attempts)
-        self.keep(named)
-
-    def keep(self, names: Collection[str]) -> None:
-        """Delete the files that have other names; manifests stay."""
-        if not self.directory.is_dir():
-            return
-        for entry in os.scandir(self.directory):
-            if entry.name.endswith(".arrow") and entry.name not in names:
-                Path(entry.path).unlink(missing_ok=True)
+        if self.directory.is_dir():
+            for entry in os.scandir(self.directory):
+                if entry.name.endswith(".arrow") and entry.name not in named:
+                    Path(entry.path).unlink(missing_ok=True)
+        remove_abandoned(self.directory)
 
 
 def difference(entry: ChunkEntry, path: Path) -> str:

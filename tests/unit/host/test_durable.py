@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from host import durable
-from host.durable import DurableBatch, force_names, write_whole
+from host.durable import PARTIAL, DurableBatch, force_names, remove_abandoned, temporary_name, write_whole
 
 
 @pytest.fixture
@@ -157,3 +157,24 @@ def test_threads_force_where_it_takes_long(
     assert all(name.startswith("forcing") for name in before), "not known yet"
     assert len(after) == 5
     assert all(name.startswith(threads) for name in after)
+
+
+def test_what_a_killed_process_was_writing_goes_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove_abandoned(tmp_path / "missing")
+    old = tmp_path / "old"
+    old.write_text("")
+    os.utime(old, (0, 0))
+    being_written = temporary_name(tmp_path / "1")
+    os.link(old, being_written)
+    other = tmp_path / ".other"
+    other.write_text("")
+    (tmp_path / f".directory{PARTIAL}").mkdir()
+    remove_abandoned(tmp_path, PARTIAL)
+    assert being_written.exists(), "its content is older than its name"
+    monkeypatch.setattr(durable, "ABANDONED", -1.0)
+    remove_abandoned(tmp_path, PARTIAL)
+    assert {path.name for path in tmp_path.iterdir()} == {"old", ".other", f".directory{PARTIAL}"}
+    remove_abandoned(tmp_path)
+    assert not other.exists()

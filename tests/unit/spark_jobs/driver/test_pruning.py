@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from host import durable
 from spark_jobs.driver import retention
 from spark_jobs.driver.retention import Retention, prune
 from spark_jobs.state.checkpoint_storage import DAMAGED, CheckpointStorage, KnownNames
@@ -95,6 +96,21 @@ def test_what_was_set_aside_is_missed_and_what_takes_its_place_is_read(world: Wo
     assert world.storage.checkpoints(HERE) == [20, 30, 40], "nothing is deleted"
     path.write_bytes(content)
     assert world.prune(30, 40) == ["30", "40"]
+
+
+def test_what_killed_agents_were_uploading_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.checkpoint(10)
+    (path,) = world.root.glob(f"storage/{TOPOLOGY}/*/files/{DIRECTORY}/10.*")
+    left = path.with_name(f".{path.name}.123.partial")
+    left.write_bytes(b"x")
+    world.checkpoint(20)
+    world.checkpoint(30)
+    world.prune(20, 30)
+    assert left.exists(), "it may be of an agent that runs"
+    monkeypatch.setattr(durable, "ABANDONED", -1.0)
+    world.checkpoint(40)
+    world.prune(30, 40)
+    assert not left.exists()
 
 
 def test_deletion_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from host import durable
 from spark_jobs.state.store import EMPTY, Manifest, StateMissingError, StateStore
 
 
@@ -91,6 +92,21 @@ def test_trimming_keeps_what_is_named_and_nothing_else(tmp_path: Path) -> None:
     store.trim(below=4, keep=[2])
     assert [rows_of(store, epoch) for epoch in (2, 4, 5)] == [[2], [4], [5]]
     assert len(list(tmp_path.glob("*.arrow"))) == len(list(tmp_path.glob("*.manifest"))) == 3
+
+
+def test_trimming_removes_what_killed_tasks_were_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore(tmp_path)
+    committed(store, epoch=1, rows=[1])
+    left = {tmp_path / ".1.1.rows.0.arrow.123", tmp_path / ".1.manifest.123"}
+    for path in left:
+        path.write_bytes(b"x")
+    store.trim(below=1)
+    assert left < set(tmp_path.iterdir()), "they may be of a task that runs"
+    monkeypatch.setattr(durable, "ABANDONED", -1.0)
+    store.trim(below=1)
+    assert {path.name for path in tmp_path.iterdir()} == {"1.manifest", "1.1.rows.0.arrow"}
 
 
 def test_attempts_of_an_earlier_deployment_go_with_the_first_trim(tmp_path: Path) -> None:

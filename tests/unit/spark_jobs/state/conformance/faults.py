@@ -110,6 +110,9 @@ class Faulty(StateStorage):
     def remove_tree(self, directory: str) -> None:
         self._changed(lambda: self.inner.remove_tree(directory))
 
+    def tidy(self, directory: str) -> None:
+        self._changed(lambda: self.inner.tidy(directory))
+
     def lag(self) -> None:
         """From now on, lists say what they would say now."""
         self.lists = {}

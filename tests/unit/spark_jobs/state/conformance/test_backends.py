@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from harness.stack import free_port
+from host import durable
 from host.environment import Environment, read
 from spark_jobs.agent import __main__ as agent_process
 from spark_jobs.agent.membership import NodeIdentity
@@ -130,6 +131,22 @@ def test_what_is_being_written_is_not_listed(storage: Kept, tmp_path: Path) -> N
     storage.raw.put({}, {"t/a": b"a"})
     (tmp_path / "checkpoints" / "t" / ".b.123.partial").write_bytes(b"b")
     assert storage.raw.entries("t") == {"a": 1}
+
+
+@pytest.mark.parametrize("backend", ["file"], indirect=True)
+def test_what_a_killed_process_was_writing_is_deleted(
+    storage: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.raw.put({}, {"t/a": b"a"})
+    left = tmp_path / "checkpoints" / "t" / ".b.123.partial"
+    left.write_bytes(b"b")
+    storage.raw.tidy("t")
+    storage.raw.tidy("u")
+    assert left.exists(), "it may be of a process that runs"
+    monkeypatch.setattr(durable, "ABANDONED", -1.0)
+    storage.raw.tidy("t")
+    assert not left.exists()
+    assert storage.raw.get("t/a") == b"a"
 
 
 @pytest.fixture
