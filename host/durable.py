@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -73,15 +73,21 @@ class DurableBatch:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
         if self._force:
-            directories = {target.parent for target in files if target not in failed} | changed
-            lost = self._each(_force_directory, {one: one for one in self._chain(directories)})
+            # What was there may be that of a process that died before it forced the name.
+            named = {target for target in files if isinstance(failed.get(target), FileExistsError | None)}
+            lost = self.force_names({target.parent for target in named} | changed)
             for target in files:
                 errors = [lost[one] for one in (target.parent, *target.parent.parents) if one in lost]
-                if errors and target not in failed:
+                if errors and target in named:
                     failed[target] = errors[0]
-            if not lost:
-                _named.update((one, _number(one)) for parent in directories for one in self._above(parent))
         return failed
+
+    def force_names(self, directories: Collection[Path]) -> dict[Path, OSError]:
+        """The names in these directories, and their own, survive from now on; the errors by directory."""
+        lost = self._each(_force_directory, {one: one for one in self._chain(directories)})
+        if not lost:
+            _named.update((one, _number(one)) for parent in directories for one in self._above(parent))
+        return lost
 
     def _chain(self, directories: Iterable[Path]) -> set[Path]:
         """These, and those above them whose entries may not be on disk: all that a process forces for the
@@ -106,6 +112,7 @@ class DurableBatch:
             try:
                 act(path)
             except OSError as error:
+                error.filename = error.filename or str(path)
                 return error
             finally:
                 took.append(time.perf_counter() - began)
@@ -158,10 +165,9 @@ def remove_abandoned(directory: Path, ending: str = "") -> None:
 
 
 def force_names(directory: Path, *, root: Path) -> None:
-    """The names in a directory, and its own, survive from now on."""
-    batch = DurableBatch(root)
-    batch.changed(directory)
-    batch.settle()
+    """The names in a directory, and its own, survive from now on. Raises `OSError`."""
+    for error in DurableBatch(root).force_names({directory}).values():
+        raise error
 
 
 def _name(temporary: Path, target: Path, *, once: bool) -> None:

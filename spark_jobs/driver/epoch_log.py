@@ -75,9 +75,10 @@ class EpochLog:
         """The epoch of the savepoint that the run began with: what it gives begins with the next one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._load()
-        self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
+        path.touch()
         if force:
             force_names(path.parent, root=path.parent.parent)
+        self._file = open(path, "ab")  # noqa: SIM115 - kept open for the life of the driver
 
     def _load(self) -> None:
         if not self.path.exists():

@@ -130,12 +130,14 @@ class CheckpointStorage:
         content = seal(msgspec.json.encode(stored))
         manifest = f"{_manifests(deployment, stored.checkpoint, stored.partition)}/{_version(stored)}"
         known = self._whole_manifest(manifest)
+        found = [] if lacking else [f"{directory}/{name}" for name in names]
         whole = max(1, sum(sizes.values()))
         while pace is not None and lacking and pace(1 - _bytes(lacking) / whole):
             group = _group(lacking)
             self._storage.put(self._new(group, there), {})
             lacking = lacking[len(group) :]
         self._storage.put(self._new(lacking, there), {} if known else {manifest: content})
+        self._storage.confirm([*found, manifest] if known else found)
         if not known:
             sizes[manifest] = len(content)
         self._look_at(sizes)
@@ -157,6 +159,7 @@ class CheckpointStorage:
         content = seal(msgspec.json.encode(record))
         with contextlib.suppress(NotThereError, DamagedError):
             if self._storage.get(path) == content:
+                self._storage.confirm([path])
                 return
         self._storage.delete([path])
         self._storage.put({}, {path: content})

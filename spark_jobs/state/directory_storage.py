@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from host.durable import PARTIAL, DurableBatch, remove_abandoned, temporary_name
+from host.durable import PARTIAL, DurableBatch, force_names, remove_abandoned, temporary_name
 from spark_jobs.state.state_storage import (
     NotThereError,
     RefusedError,
@@ -56,6 +56,12 @@ class DirectoryStorage(StateStorage):
                 if not isinstance(error, FileExistsError):
                     raise error
         return {path.relative_to(self._root).as_posix() for path in failed}
+
+    def confirm(self, names: Iterable[str]) -> None:
+        if self._force:
+            with self._told(""):
+                for directory in {(self._root / name).parent for name in names}:
+                    force_names(directory, root=self._root)
 
     def _prepared(self, name: str, temporary: list[Path]) -> Path:
         """The path of an object, whose directory exists; where it is written first is added."""

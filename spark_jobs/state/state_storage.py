@@ -61,6 +61,10 @@ class StateStorage(ABC):
         returns, all of it is as durable as the storage makes it. An object appears whole or not at all, those
         of `then` only after those of `files`. What is there already stays as it is, and is returned."""
 
+    def confirm(self, names: Iterable[str]) -> None:  # noqa: B027 - most storages show what is durable only
+        """Have objects that are there be as durable as what `put` stores: a process that died may have stored
+        them. `put` does so for what is in the directories of its objects."""
+
     @abstractmethod
     def get(self, name: str) -> bytes:
         """The content of an object. Raises `NotThereError`, and `DamagedError` where a part of it is gone."""

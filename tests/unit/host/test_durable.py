@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -139,6 +140,36 @@ def test_names_alone_can_be_forced(tmp_path: Path, calls: list[tuple[str, str]])
     (tmp_path / "a" / "b").mkdir(parents=True)
     force_names(tmp_path / "a" / "b", root=tmp_path / "a")
     assert {name for kind, name in calls if kind == "fsync"} == {"b", "a", tmp_path.name}
+
+
+def test_names_that_cannot_be_forced_are_an_error_that_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match=re.escape(str(tmp_path.parent))):
+        force_names(tmp_path, root=tmp_path)
+
+
+def test_a_name_that_was_there_already_is_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: list[tuple[str, str]]
+) -> None:
+    """The process that gave it may have died before it forced the directory."""
+    path = tmp_path / "d" / "file"
+    path.parent.mkdir()
+    path.write_bytes(b"first")
+    with pytest.raises(FileExistsError):
+        write_whole(path, b"second", root=tmp_path, once=True)
+    assert ("fsync", "d") in calls
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        write_whole(path, b"second", root=tmp_path, once=True)
 
 
 @pytest.mark.parametrize(

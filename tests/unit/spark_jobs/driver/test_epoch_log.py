@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from pathlib import Path
 
@@ -38,6 +40,18 @@ def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     assert (again.head, again.committed, again.generation) == (4, 3, 1)
     assert (again.started_at, again.origin_us) == (5.0, 5_000_000)
     assert again.plans[4] == plan(4)
+
+
+def test_a_log_whose_name_cannot_be_forced_is_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        EpochLog(tmp_path / "t" / "epochs.log")
+    EpochLog(tmp_path / "t" / "epochs.log", force=False).close()
 
 
 def test_lives_are_counted_also_after_trimming(tmp_path: Path) -> None:

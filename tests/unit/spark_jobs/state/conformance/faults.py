@@ -110,6 +110,9 @@ class Faulty(StateStorage):
     def remove_tree(self, directory: str) -> None:
         self._changed(lambda: self.inner.remove_tree(directory))
 
+    def confirm(self, names: Iterable[str]) -> None:
+        self._changed(lambda: self.inner.confirm(names))
+
     def tidy(self, directory: str) -> None:
         self._changed(lambda: self.inner.tidy(directory))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from contextlib import closing
@@ -29,8 +30,9 @@ from spark_jobs.state.state_storage import (
     masked,
 )
 from spark_jobs.state.storage_urls import open_storage
+from spark_jobs.state.store import EMPTY, StateStore
 from tests.unit.spark_jobs.state.conformance.backends import Servers, opened, running_redis
-from tests.unit.spark_jobs.state.conformance.states import Kept
+from tests.unit.spark_jobs.state.conformance.states import Kept, grown, upload
 
 only_redis = pytest.mark.parametrize("backend", ["redis"], indirect=True)
 only_postgresql = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -147,6 +149,31 @@ def test_what_a_killed_process_was_writing_is_deleted(
     storage.raw.tidy("t")
     assert not left.exists()
     assert storage.raw.get("t/a") == b"a"
+
+
+@pytest.mark.parametrize("place", ["files", "manifests"])
+def test_what_an_earlier_upload_could_not_force_is_forced_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    storage = CheckpointStorage(f"file://{tmp_path}/checkpoints")
+    store = StateStore(tmp_path / "node")
+    manifest = grown(store, EMPTY, 10)
+    sync, forced, failing = os.fsync, list[str](), [True]
+
+    def recorded(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if failing[0] and f"/{place}" in path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        forced.append(path)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match=f"/{place}"):
+            upload(storage, store, manifest)
+    failing[0] = False
+    assert upload(storage, store, manifest) == 0, "all is there"
+    assert any(f"/{place}/" in path for path in forced)
 
 
 @pytest.fixture
