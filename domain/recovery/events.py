@@ -36,7 +36,7 @@ class NodeReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeArrived:
-    """A node registered that has nothing to run yet."""
+    """A node registered that has nothing to run yet, or a drained one may take partitions again."""
 
     at: float
     node: str

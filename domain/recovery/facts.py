@@ -55,10 +55,18 @@ class Tentative(msgspec.Struct, tag_field="fact", tag="tentative", frozen=True, 
     queries: tuple[str, ...]
 
 
-class Arrived(msgspec.Struct, tag_field="fact", tag="arrived", frozen=True, forbid_unknown_fields=True):
-    """A node registered that has nothing to run yet."""
+class Arrived(
+    msgspec.Struct,
+    tag_field="fact",
+    tag="arrived",
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """A node registered that has nothing to run yet, or a drained one may take partitions again."""
 
     node: str
+    kept: dict[str, tuple[str, ...]] = {}  # topology -> partitions that were to move, and stay there
 
 
 class Drained(msgspec.Struct, tag_field="fact", tag="drained", frozen=True, forbid_unknown_fields=True):

@@ -233,10 +233,36 @@ class IncidentMachine:
         return instructions
 
     def _on_arrived(self, event: events.NodeArrived) -> Instructions:
+        node = self.nodes.get(event.node)
+        if event.node in self.memory.drained:
+            again = node is not None and (node.usable or node.standby)
+            return self._stays(event.node) if again else []
         if event.node in self.memory.arrived:
             return []
         text = f"{event.node} has joined and has nothing to run yet."
         return self._tell("step", text, facts.Arrived(event.node))
+
+    def _stays(self, node: str) -> Instructions:
+        """A drained node may take partitions again: what runs there need not move."""
+        kept: dict[str, set[str]] = {}
+        # What was down there when it was drained is told apart from what runs only by these.
+        if not self.memory.losses[node] and node not in self.memory.avoided:
+            for name, case in self.cases.items():
+                deployment = self.deployments.get(name)
+                if deployment is not None:
+                    held = deployment.topology.exclusive_partitions(self._parked(name))
+                    mine = {p for p in case.failed if deployment.assignment.get(p) == node}
+                    kept[name] = mine - case.unrestored - held
+        kept = {name: partitions for name, partitions in kept.items() if partitions}
+        fact = facts.Arrived(node, {name: tuple(sorted(partitions)) for name, partitions in kept.items()})
+        instructions = self._tell("step", wording.activated(node, kept), fact)
+        for name, partitions in kept.items():
+            case = self.cases[name]
+            case.failed -= partitions
+            if case.phase is Phase.FAILED and not case.failed and not case.forced:
+                why = "what was to move may stay where it is"
+                instructions += self._transition(case, Phase.DROPPED, why)
+        return instructions
 
     def _on_drain(self, event: events.DrainAsked) -> Instructions:
         if event.node in self.memory.drained:

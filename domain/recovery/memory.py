@@ -119,10 +119,12 @@ class Memory:
                         failed.difference_update(acting)
             case facts.Tentative(topology=topology, queries=queries):
                 self.tentative.setdefault(topology, set()).update(queries)
-            case facts.Arrived(node=node):
+            case facts.Arrived(node=node, kept=kept):
                 self.arrived.add(node)
                 self.avoided.pop(node, None)
                 self.lost.discard(node)
+                self.drained.discard(node)
+                self._remember_kept(kept)
                 for joined in self.joined_since.values():
                     joined.add(node)
             case facts.Drained(node=node, failed=failed):
@@ -222,7 +224,10 @@ class Memory:
             if self.loss_times[index][1] == fact.node:
                 del self.loss_times[index]
                 break
-        for topology, partitions in fact.kept.items():
+        self._remember_kept(fact.kept)
+
+    def _remember_kept(self, kept: Mapping[str, Collection[str]]) -> None:
+        for topology, partitions in kept.items():
             for failed in self.failed.get(topology, {}).values():
                 failed.difference_update(partitions)
 

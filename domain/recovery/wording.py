@@ -158,6 +158,14 @@ def drain_asked(node: str, actor: str, reason: str, affected: Mapping[str, Colle
     return f"{start} To move: {what}."
 
 
+def activated(node: str, kept: Mapping[str, Collection[str]]) -> str:
+    start = f"{node} may take partitions again"
+    if not kept:
+        return f"{start}."
+    what = "; ".join(f"{name}: {listed(partitions)}" for name, partitions in kept.items())
+    return f"{start}. To stay there: {what}."
+
+
 def rebalance_asked(topology: str, actor: str, reason: str, what: str) -> str:
     """actor: empty where the policy asks."""
     asked = f"{actor} asked to rebalance the partitions of {topology}"

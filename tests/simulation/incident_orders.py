@@ -9,6 +9,7 @@ from domain.recovery.events import (
     AbortAsked,
     ApproveAsked,
     DrainAsked,
+    NodeArrived,
     ParkAsked,
     PartitionsLost,
     PauseAsked,
@@ -41,7 +42,7 @@ class Orders(Store):
         """An operator deploys the topology again, whatever its state."""
         name = rng.choice(sorted(self.runs))
         run = self.runs[name]
-        alive = [node for node in self.nodes if node not in self.recorded_lost]
+        alive = [node for node in self.nodes if node not in self.recorded_lost | self.draining]
         if not alive:
             return
         run.generation += 1
@@ -59,6 +60,15 @@ class Orders(Store):
             self.draining.add(node)
             event = DrainAsked(at=self.now, node=node, actor="operator", reason="new kernel")
             self.feed(event, may_plan=False, new=True)
+
+    def do_activate(self, rng: random.Random) -> None:
+        """A drained node may take partitions again."""
+        drained = sorted(self.draining)
+        if drained:
+            node = rng.choice(drained)
+            self.draining.discard(node)
+            self.count("nodes activated")
+            self.feed(NodeArrived(at=self.now, node=node), may_plan=False)
 
     def do_rebalance(self, rng: random.Random) -> None:
         """Any partitions to any nodes that are taken to be alive."""

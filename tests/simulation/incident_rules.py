@@ -128,7 +128,12 @@ class Rules(Rows):
         assert any(not wave & (r.absent | r.behind) for r in mine), "told to have caught up, and has not"
 
     def check_closed(self, machine: IncidentMachine) -> None:
-        """A recovered query has all its partitions."""
+        """A recovered query has all its partitions, and none of them on a node that was to be emptied."""
         for name, case in machine.cases.items():
             if case.phase == "verified":
-                assert set(self.newest(name).assignment) == set(self.runs[name].graph.partitions), name
+                placed = self.newest(name).assignment
+                assert set(placed) == set(self.runs[name].graph.partitions), name
+                on_drained = {
+                    p for p, node in placed.items() if node in self.draining & machine.memory.drained
+                }
+                assert not on_drained, f"{on_drained} of {name} are still on a drained node"

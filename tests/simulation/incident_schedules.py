@@ -28,6 +28,7 @@ ACTIONS = (
 
 WITH_MOVES = (*ACTIONS, "rebalance", "rebalance", "rebalance", "drain")
 WITH_PARKING = (*ACTIONS, "park", "park", "unpark", "rebalance")
+WITH_DRAINS = (*WITH_PARKING, "drain", "drain", "activate", "activate", "activate")
 
 INTERRUPTIONS = (
     "kill", "kill", "kill", "kill", "return", "return", "reuse_name", "drain", "partitions_lost",
@@ -133,8 +134,10 @@ def main() -> int:
     parser.add_argument("--interrupted", action="store_true")
     parser.add_argument("--moves", action="store_true", help="operators move what runs, too")
     parser.add_argument("--parking", action="store_true", help="queries are parked and return, too")
+    parser.add_argument("--drains", action="store_true", help="drained nodes are used again, too")
     given = parser.parse_args()
-    actions = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
+    actions: Sequence[str] = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
+    actions = WITH_DRAINS if given.drains else actions
     run = run_interrupted if given.interrupted else partial(run_schedule, actions=actions)
 
     def counted(seed: int) -> dict[str, int]:

@@ -13,6 +13,7 @@ from domain.recovery.incident import Phase
 from tests.examples import examples
 from tests.simulation.incident_schedules import (
     ACTIONS,
+    WITH_DRAINS,
     WITH_PARKING,
     check,
     check_ended,
@@ -43,6 +44,12 @@ def test_queries_are_parked_and_return() -> None:
     for seed in (156, *range(20)):
         counts.update(run_schedule(seed, actions=WITH_PARKING).counts)
     assert counts["changes of what is parked"] > 20, counts
+
+
+@pytest.mark.parametrize("seed", [17, 29, 61])
+def test_drained_nodes_are_used_again(seed: int) -> None:
+    """What still ran on a node that was not to be emptied any more waited for other nodes without end."""
+    assert run_schedule(seed, actions=WITH_DRAINS).counts["nodes activated"]
 
 
 @pytest.mark.parametrize("seed", [164, 1834, 5, 814])
