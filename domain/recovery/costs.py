@@ -30,9 +30,13 @@ def costs_fix(
     """Entitled costs of all partitions of those topologies that have none in `kept` yet, in CPU percent.
 
     Nodes as many and as large as the lost ones then suffice in sum, whatever was measured. What was kept
-    stays; a topology that came later shares what its nodes had left.
+    stays; a topology that came later, or with other partitions, shares what its nodes had left.
     """
-    new = {name: deployment for name, deployment in deployments.items() if name not in kept}
+    new = {
+        name: deployment
+        for name, deployment in deployments.items()
+        if not kept.get(name, {}).keys() >= set(deployment.topology.partitions)
+    }
     if not new:
         return {}
     hosts = {node for deployment in new.values() for node in deployment.homes.values()}
@@ -40,7 +44,7 @@ def costs_fix(
     spaces = [NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in known]
     used: defaultdict[str, float] = defaultdict(float)
     for name, costs in kept.items():
-        if name in deployments:
+        if name in deployments and name not in new:
             for partition, node in deployments[name].homes.items():
                 used[node] += costs.get(partition, 0.0)
     room = {n.name: max(GRAIN, (n.limit(max_utilisation) - used[n.name]) / max_utilisation) for n in known}

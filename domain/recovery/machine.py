@@ -348,7 +348,9 @@ class IncidentMachine:
                 continue
             if not may_return_elsewhere(name, self.cases[name], self.memory, self.now):
                 continue
-            mine = self.memory.parked_by_policy.get(name, frozenset())
+            # It may have been deployed anew, without some of them.
+            there = self.deployments[name].topology.query_partitions.keys()
+            mine = self.memory.parked_by_policy.get(name, frozenset()) & there
             back = queries_with_room(name, self._situation(), mine) if mine else frozenset()
             if back:
                 text = wording.room_elsewhere(name, back)
@@ -507,10 +509,11 @@ class IncidentMachine:
 
     def _on_withdrawn(self, event: events.TopologyWithdrawn) -> Instructions:
         case = self.cases.get(event.topology)
+        instructions: Instructions = []
+        if case is not None and case.phase not in ENDED_PHASES:
+            instructions = self._transition(case, Phase.DROPPED, event.reason)
         self.deployments.pop(event.topology, None)
-        if case is None or case.phase in ENDED_PHASES:
-            return []
-        return self._transition(case, Phase.DROPPED, event.reason)
+        return instructions
 
     def _case_of_plan(
         self, topology: str, generation: int | None, phases: Collection[Phase]
@@ -620,8 +623,9 @@ class IncidentMachine:
     def _on_look(self, event: events.Looked) -> Instructions:
         if self.memory.paused or not self.may_plan:
             return []
-        relieved = [one for _, case in sorted(self.cases.items()) for one in self._relieve(case)]
-        return [*relieved, *self._return_elsewhere()]
+        instructions = self._keep_costs()
+        instructions += [one for _, case in sorted(self.cases.items()) for one in self._relieve(case)]
+        return [*instructions, *self._return_elsewhere()]
 
     _HANDLERS: ClassVar[dict[type, Callable[..., Instructions]]] = {
         events.NodesLost: _on_nodes_lost,

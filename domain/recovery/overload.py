@@ -88,7 +88,8 @@ def parking_for(
             load=pace.load,
         )
         return Parking(parked.union(stops), reason, {**memory.limits.get(name, {}), **limits})
-    mine = memory.parked_by_policy.get(name, frozenset())
+    # It may have been deployed anew, without some of them.
+    mine = memory.parked_by_policy.get(name, frozenset()) & deployment.topology.query_partitions.keys()
     limited = bool(memory.limits.get(name))
     if not (mine or limited) or pace.overloaded_since is not None:
         return None

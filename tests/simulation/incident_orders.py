@@ -17,7 +17,9 @@ from domain.recovery.events import (
     RecoveryAsked,
     ReplanAsked,
     ResumeAsked,
+    TopologyWithdrawn,
 )
+from tests.simulation.incident_graphs import branches, topology
 from tests.simulation.incident_rows import CURRENT, Plan
 from tests.simulation.incident_store import Store
 
@@ -40,7 +42,25 @@ class Orders(Store):
 
     def do_redeploy(self, rng: random.Random) -> None:
         """An operator deploys the topology again, whatever its state."""
+        self.redeploy(rng.choice(sorted(self.runs)))
+
+    def do_redeploy_changed(self, rng: random.Random) -> None:
+        """It was undeployed before, and its specification is another now."""
         name = rng.choice(sorted(self.runs))
+        if not self.nodes.keys() - self.recorded_lost - self.draining:
+            return
+        withdrawn = TopologyWithdrawn(at=self.now, topology=name, reason="it was undeployed")
+        self.feed(withdrawn, may_plan=False)
+        run = self.runs[name]
+        run.graph = rng.choice([topology(name, rng.randint(1, 3)), branches(name, rng.randint(2, 4))])
+        run.costs = {p: rng.uniform(0.1, 30.0) for p in run.graph.partitions if rng.random() < 0.5}
+        run.priorities.clear()
+        run.driver.running.clear()
+        run.driver.behind.clear()
+        self.count("changed topologies")
+        self.redeploy(name)
+
+    def redeploy(self, name: str) -> None:
         run = self.runs[name]
         alive = [node for node in self.nodes if node not in self.recorded_lost | self.draining]
         if not alive:

@@ -119,7 +119,7 @@ class Rows:
         )
         homes: dict[str, str] = {}
         for plan in others:
-            homes.update(plan.assignment)
+            homes.update({p: node for p, node in plan.assignment.items() if p in run.graph.partitions})
         return Deployment(
             topology=run.graph,
             generation=run.generation,

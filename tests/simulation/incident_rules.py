@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from domain.recovery.events import DriverReported
 from domain.recovery.fuller import FULLER
 from domain.recovery.instructions import CreatePlan
@@ -15,19 +17,22 @@ ROUNDING = 1e-3
 class Rules(Rows):
     """Raises AssertionError if a rule does not hold."""
 
-    def check_costs(self, number: int) -> None:
-        """Before the incident the costs on each node are within its bound, and no cost is above the measured
-        one."""
+    def check_costs(self, number: int, fixed: set[str], deployed: Collection[str]) -> None:
+        """Before the incident the costs on each node are within its bound, with those fixed earlier, and no
+        cost is above the measured one."""
+        earlier: dict[str, float] = {}
         load: dict[str, float] = {}
-        for name, costs in self.costs[number].items():
-            deployment = self.deployment(name, number)
-            for partition, cost in costs.items():
-                measured = deployment.costs.get(partition, 0.0)
+        for name in self.costs[number].keys() & set(deployed):
+            deployment, costs = self.deployment(name, number), self.costs[number][name]
+            for partition, home in deployment.homes.items():
+                if name not in fixed:
+                    earlier[home] = earlier.get(home, 0.0) + costs.get(partition, 0.0)
+                    continue
+                cost, measured = costs[partition], deployment.costs.get(partition, 0.0)
                 assert 0 < cost <= (measured or max(100.0, *self.capacity.values())) + ROUNDING
-                home = deployment.homes[partition]
                 load[home] = load.get(home, 0.0) + cost
         for node, total in load.items():
-            room = self.capacity[node] * BOUND
+            room = max(0.0, self.capacity[node] * BOUND - earlier.get(node, 0.0))
             # A redeployment during the incident may place more there than fits; these partitions cost little.
             assert total <= room * (1 + 1e-3) + 0.1, (node, total, room)
 

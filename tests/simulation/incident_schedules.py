@@ -29,6 +29,7 @@ ACTIONS = (
 WITH_MOVES = (*ACTIONS, "rebalance", "rebalance", "rebalance", "drain")
 WITH_PARKING = (*ACTIONS, "park", "park", "unpark", "rebalance")
 WITH_DRAINS = (*WITH_PARKING, "drain", "drain", "activate", "activate", "activate")
+WITH_CHANGES = (*WITH_DRAINS, "redeploy_changed", "redeploy_changed", "redeploy_changed")
 
 INTERRUPTIONS = (
     "kill", "kill", "kill", "kill", "return", "return", "reuse_name", "drain", "partitions_lost",
@@ -135,9 +136,10 @@ def main() -> int:
     parser.add_argument("--moves", action="store_true", help="operators move what runs, too")
     parser.add_argument("--parking", action="store_true", help="queries are parked and return, too")
     parser.add_argument("--drains", action="store_true", help="drained nodes are used again, too")
+    parser.add_argument("--changes", action="store_true", help="besides, topologies are changed")
     given = parser.parse_args()
     actions: Sequence[str] = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
-    actions = WITH_DRAINS if given.drains else actions
+    actions = WITH_CHANGES if given.changes else WITH_DRAINS if given.drains else actions
     run = run_interrupted if given.interrupted else partial(run_schedule, actions=actions)
 
     def counted(seed: int) -> dict[str, int]:

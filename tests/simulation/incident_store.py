@@ -4,6 +4,7 @@ instructions are carried out. The rules are checked at every step."""
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from domain.planning import UniformDelay
 from domain.recovery import facts
@@ -147,7 +148,7 @@ class Store(Rules):
                     self.entries[number].append(json.dumps(instruction.data))
                     self.note(number, fact)
             case KeepCosts(costs=costs):
-                self.keep_costs(number, json.loads(json.dumps(costs)))
+                self.keep_costs(number, json.loads(json.dumps(costs)), machine.deployments)
             case AskForNode(key=key, lost_node=lost, attempt=attempt):
                 assert key not in self.requests[number], f"asked twice: {key}"
                 assert number not in self.paused, "asked for a node while paused"
@@ -189,15 +190,17 @@ class Store(Rules):
             case _:
                 pass
 
-    def keep_costs(self, number: int, costs: dict[str, dict[str, float]]) -> None:
+    def keep_costs(self, number: int, costs: dict[str, dict[str, float]], deployed: Collection[str]) -> None:
         kept = self.costs[number]
-        raised = kept.keys() & costs.keys()
-        for name in raised:
+        fixed = {
+            name for name in costs if not kept.get(name, {}).keys() >= set(self.runs[name].graph.partitions)
+        }
+        for name in costs.keys() - fixed:
             assert all(cost >= kept[name][p] for p, cost in costs[name].items()), "fixed costs only rise"
             self.count("costs raised")
         kept.update(costs)
-        if not raised:
-            self.check_costs(number)
+        if fixed:
+            self.check_costs(number, fixed, deployed)
 
     def note(self, number: int, fact: facts.Fact) -> None:
         match fact:

@@ -13,6 +13,7 @@ from domain.recovery.incident import Phase
 from tests.examples import examples
 from tests.simulation.incident_schedules import (
     ACTIONS,
+    WITH_CHANGES,
     WITH_DRAINS,
     WITH_PARKING,
     check,
@@ -50,6 +51,13 @@ def test_queries_are_parked_and_return() -> None:
 def test_drained_nodes_are_used_again(seed: int) -> None:
     """What still ran on a node that was not to be emptied any more waited for other nodes without end."""
     assert run_schedule(seed, actions=WITH_DRAINS).counts["nodes activated"]
+
+
+@pytest.mark.parametrize("seed", [1, 7, 13, 127])
+def test_topologies_are_changed_during_an_incident(seed: int) -> None:
+    """No cost was known of partitions that the topology did not have before: every step failed (7), or it was
+    planned without them (1, 13). 127: one that was undeployed was dropped again with every step."""
+    assert run_schedule(seed, actions=WITH_CHANGES).counts["changed topologies"]
 
 
 @pytest.mark.parametrize("seed", [164, 1834, 5, 814])

@@ -6,7 +6,7 @@ import pytest
 
 from domain.recovery.events import DrainAsked, NodeArrived, PartitionsLost, PlanPublished, RebalanceAsked
 from domain.recovery.incident import NodeView, Phase, State
-from domain.recovery.instructions import CreatePlan, Instruction
+from domain.recovery.instructions import CreatePlan, Instruction, Tell
 from domain.recovery.machine import IncidentMachine
 from domain.recovery.memory import Memory
 from tests.unit.domain.recovery.chains import machine, plan_of, report
@@ -32,7 +32,7 @@ def applied(subject: IncidentMachine, plan: CreatePlan, *absent: str) -> list[In
 
 def test_what_was_to_move_stays_and_the_incident_ends() -> None:
     subject = machine()
-    drain(subject)
+    asked = drain(subject)
     said = activate(subject)
     assert (
         "node-2 may take partitions again. To stay there: t0: A[1], B[1], Source[1] and Unused[1]."
@@ -40,7 +40,9 @@ def test_what_was_to_move_stays_and_the_incident_ends() -> None:
     )
     assert subject.cases["t0"].phase is Phase.DROPPED
     assert state(subject) is State.CLOSED
-    recalled = Memory.recall(one.fact for one in [*drain(machine()), *said] if getattr(one, "fact", None))
+    recalled = Memory.recall(
+        one.fact for one in [*asked, *said] if isinstance(one, Tell) and one.fact is not None
+    )
     assert (recalled.drained, recalled.failed_under("t0", 3)) == (set(), set())
 
 

@@ -145,6 +145,19 @@ def test_its_nodes_take_no_more_than_the_rest_until_another_node_has_room() -> N
     assert "of t0 may return: other nodes have room." in story(said)
 
 
+def test_what_the_topology_has_no_more_does_not_return() -> None:
+    """It was deployed anew with other queries."""
+    subject = overfull()
+    told(subject, APPLIED_AT + PARK_AFTER)
+    subject.nodes["node-9"] = NodeView(name="node-9", alive=True, usable=True)
+    subject.handle_stimulus(NodeArrived(at=ENDED, node="node-9"))
+    gone = subject.memory.parked_by_policy["t0"]
+    subject.memory.parked_by_policy["t0"] = frozenset({"C[0]"})
+    assert not only(told(subject, ENDED + 1.0, load=0.5), MarkParked)
+    subject.memory.parked_by_policy["t0"] = gone | {"C[0]"}
+    assert parked(told(subject, ENDED + 2.0, load=0.5)) == subject.memory.parked["t0"] - gone
+
+
 def test_nodes_with_time_are_not_limited() -> None:
     """Where one node alone has too much, the others take what they could take before."""
     subject = overfull()
