@@ -226,19 +226,12 @@ def _assemble(
 def _predecessors(
     partitions: Sequence[str], upstream: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[int, ...], ...]:
-    """The failed partitions next upstream of each failed one, looking through healthy ones."""
+    """The failed partitions next upstream of each failed one, looking through healthy ones. upstream: in
+    topological order."""
     index = {name: i for i, name in enumerate(partitions)}
-    memo: dict[str, frozenset[int]] = {}
-
-    def above(name: str) -> frozenset[int]:
-        if name not in memo:
-            found: set[int] = set()
-            for source in upstream.get(name, ()):
-                if source in index:
-                    found.add(index[source])
-                elif source in upstream:
-                    found |= above(source)
-            memo[name] = frozenset(found)
-        return memo[name]
-
-    return tuple(tuple(sorted(above(name))) for name in partitions)
+    above: dict[str, set[int]] = {}
+    for name, sources in upstream.items():
+        above[name] = set()
+        for source in sources:
+            above[name] |= {index[source]} if source in index else above.get(source, set())
+    return tuple(tuple(sorted(above.get(name, ()))) for name in partitions)

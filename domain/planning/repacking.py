@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +27,27 @@ class Repacked:
 def repack(costs: Sequence[int], rooms: Sequence[int], *, steps: int) -> Repacked:
     """Places all of these partitions, in whole grains, in rooms in whole grains."""
     search = _Search(costs, rooms, steps)
-    found = search.node(0, (1 << len(search.items)) - 1, search.slack)
-    if found:
-        where = [0] * len(costs)
-        for item, node in search.where.items():
-            where[item] = node
-        return Repacked(where, True, steps - search.left)
-    return Repacked(None, search.left > 0, steps - search.left)
+    placed = search.run()
+    if placed is None:
+        return Repacked(None, search.left > 0, steps - search.left)
+    where = [0] * len(costs)
+    while placed:
+        item, node, placed = placed
+        where[search.items[item]] = search.nodes[node]
+    return Repacked(where, True, steps - search.left)
+
+
+# What is placed, last first: (partition, its node, what was placed before).
+_Placed = tuple[int, int, Any] | tuple[()]
+# What is still to try: (node, what remains, the waste that is left, what is placed, filling). The last says
+# which of `items[at:]` the node is to take, of which `room` is still free: (items, what they cost in sum from
+# each on, at, room); None where all of that was tried.
+_Open = tuple[int, int, int, _Placed, tuple[list[int], list[int], int, int] | None]
 
 
 class _Search:
-    """items: partitions, largest first; sets of them are the bits of an integer."""
+    """items: partitions, largest first; sets of them are the bits of an integer. open: the last is tried
+    first. Not a recursion, which would go as deep as there are nodes."""
 
     def __init__(self, costs: Sequence[int], rooms: Sequence[int], steps: int) -> None:
         self.left = steps
@@ -48,45 +59,49 @@ class _Search:
         )
         self.rooms = [rooms[node] for node in self.nodes]
         self.slack = sum(self.rooms) - sum(self.costs)
-        self.where: dict[int, int] = {}
         self.hopeless: set[tuple[int, int]] = set()
+        self.open: list[_Open] = []
 
-    def node(self, number: int, remaining: int, slack: int) -> bool:
-        """Fill this node and those after it with everything that remains."""
-        if not remaining:
-            return True
+    def run(self) -> _Placed | None:
+        everything = (1 << len(self.items)) - 1
+        if not everything:
+            return ()
+        self._node(0, everything, self.slack, ())
+        while self.open:
+            number, remaining, slack, placed, filling = self.open.pop()
+            if filling is None:
+                if self.left > 0:
+                    self.hopeless.add((number, remaining))
+                continue
+            items, behind, at, room = filling
+            self.left -= 1
+            if self.left <= 0 or room - behind[at] > slack:
+                continue
+            while at < len(items) and self.costs[items[at]] > room:
+                at += 1
+            if room - behind[at] > slack:
+                continue
+            if at == len(items):
+                if not remaining:
+                    return placed
+                self._node(number + 1, remaining, slack - room, placed)
+                continue
+            item = items[at]
+            cost = self.costs[item]
+            # Without this one: also without those of the same cost, which would do the same.
+            other = at + 1
+            while other < len(items) and self.costs[items[other]] == cost:
+                other += 1
+            self.open.append((number, remaining, slack, placed, (items, behind, other, room)))
+            more = (items, behind, at + 1, room - cost)
+            self.open.append((number, remaining & ~(1 << item), slack, (item, number, placed), more))
+        return None
+
+    def _node(self, number: int, remaining: int, slack: int, placed: _Placed) -> None:
+        """Fill this node and those after it with everything that remains: try that first."""
         if slack < 0 or number == len(self.nodes) or (number, remaining) in self.hopeless:
-            return False
-        open_items = [i for i in range(remaining.bit_length()) if remaining >> i & 1]
-        behind = [*accumulate((self.costs[i] for i in reversed(open_items)), initial=0)][::-1]
-        room = self.rooms[number]
-        if self._fill(number, open_items, behind, 0, room, remaining, slack):
-            return True
-        if self.left > 0:
-            self.hopeless.add((number, remaining))
-        return False
-
-    def _fill(
-        self, number: int, items: list[int], behind: list[int], at: int, room: int, remaining: int, slack: int
-    ) -> bool:
-        """Decide which of `items[at:]` this node takes, of which `room` is still free."""
-        self.left -= 1
-        if self.left <= 0 or room - behind[at] > slack:
-            return False
-        while at < len(items) and self.costs[items[at]] > room:
-            at += 1
-        if room - behind[at] > slack:
-            return False
-        if at == len(items):
-            return self.node(number + 1, remaining, slack - room)
-        item = items[at]
-        if self._fill(
-            number, items, behind, at + 1, room - self.costs[item], remaining & ~(1 << item), slack
-        ):
-            self.where[self.items[item]] = self.nodes[number]
-            return True
-        # Without this one: also without those of the same cost, which would do the same.
-        at += 1
-        while at < len(items) and self.costs[items[at]] == self.costs[item]:
-            at += 1
-        return self._fill(number, items, behind, at, room, remaining, slack)
+            return
+        items = [i for i in range(remaining.bit_length()) if remaining >> i & 1]
+        behind = [*accumulate((self.costs[i] for i in reversed(items)), initial=0)][::-1]
+        self.open.append((number, remaining, slack, placed, None))
+        self.open.append((number, remaining, slack, placed, (items, behind, 0, self.rooms[number])))

@@ -82,6 +82,24 @@ def test_a_search_that_is_cut_short_proves_nothing() -> None:
     assert (found.where, found.proven) == (None, False)
 
 
+def test_a_search_passes_any_number_of_nodes() -> None:
+    """All but two have room for the smallest partition only."""
+    costs, rooms = [34, 29, 29, 28, 3], [4] * 2_000 + [60, 60]
+    found = repack(costs, rooms, steps=20_000)
+    assert (found.where, found.proven) == (None, True)
+    found = repack(costs[1:], [*rooms, 28], steps=20_000)
+    assert found.where is not None
+    assert sorted(rooms[node] for node in found.where if node < 2_002) == [4, 60, 60]
+
+
+def test_the_optimum_is_found_on_many_nodes() -> None:
+    costs = {"A[0]": 34.0, "B[0]": 29.0, "C[0]": 29.0, "D[0]": 28.0, "E[0]": 3.0}
+    queries = {name: {name} for name in costs}
+    problem = problem_from_sets(queries, costs=costs, capacity=0.0)
+    plan = Optimal().plan(with_nodes(problem, costs, [4] * 600 + [60, 60]))
+    assert (plan.value, plan.proven) == (4, True)
+
+
 @settings(max_examples=examples(300), deadline=None)
 @given(
     costs=st.lists(st.integers(1, 40), min_size=1, max_size=16),

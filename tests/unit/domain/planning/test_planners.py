@@ -25,8 +25,10 @@ from domain.planning import (
     cores,
     planner_named,
     problem_from_sets,
+    recovery_problem,
 )
 from domain.planning.adaptive_search import adaptive_search
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
 from tests.unit.domain.planning import reference
 from tests.unit.domain.planning.problems import PERCENT, problems, synthetic
 
@@ -197,6 +199,16 @@ def test_operator_centric_goes_in_topological_order() -> None:
         if name in restored:
             assert all(problem.partitions[above] in restored for above in problem.predecessors[i])
     assert proposal.value <= Optimal().plan(problem).value
+
+
+def test_what_is_next_upstream_is_found_however_long_a_chain_is() -> None:
+    operators = [OperatorSpec(name="O0", kind="source")]
+    for i in range(1, 1_200):
+        above = (InputSpec(source=f"O{i - 1}", partitioning="one_to_one"),)
+        operators.append(OperatorSpec(name=f"O{i}", kind="map", inputs=above, output=i == 1_199))
+    chain = Topology(TopologySpec(name="deep", operators=tuple(operators)))
+    problem = recovery_problem(chain, failed=["O0[0]", "O1199[0]"], costs={}, capacity=80.0)
+    assert problem.predecessors == ((), (0,))
 
 
 def test_optimal_reports_its_gap_when_stopped() -> None:
