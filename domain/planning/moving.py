@@ -61,15 +61,16 @@ def with_moves(plan: PackedPlan) -> Moves:
     grown.rooms.effort = Effort(EFFORT)
     grown.rooms.costs = [*plan.layout.costs, *(mover.takes for mover in movers)]
     moved: dict[int, _Mover] = {}
+    excess = plan.layout.excess
     shares = problem.bundle_weight.tolist()
     everything = range(len(problem.queries))
     for query in sorted(everything, key=lambda q: (-problem.priorities[q], q)):
         if query in grown.order:
             continue
         staying = [mover for mover in movers if mover.item not in moved]
-        found = _room_for(grown, query, staying)
+        found = _room_for(grown, query, staying, excess)
         if found is not None:
-            grown, few = found
+            grown, few, excess = found
             grown.fill(shares)
             moved.update((mover.item, mover) for mover in few)
     if not moved:
@@ -105,19 +106,22 @@ def _movers(plan: PackedPlan) -> list[_Mover]:
 
 
 def _room_for(
-    plan: PackedPlan, query: int, movers: Sequence[_Mover]
-) -> tuple[PackedPlan, tuple[_Mover, ...]] | None:
-    """The plan with this query, and the moves it takes; None if no way costs less than the query is worth."""
+    plan: PackedPlan, query: int, movers: Sequence[_Mover], excess: tuple[int, ...]
+) -> tuple[PackedPlan, tuple[_Mover, ...], tuple[int, ...]] | None:
+    """The plan with this query, the moves it takes, and what each node is above its bound after them; None if
+    no way costs less than the query is worth. excess: before them."""
     for given_up, few in _ways(plan, movers, plan.layout.priorities[query]):
         if plan.rooms.effort.left <= 0:
             return None
         trial = plan.copy()
         for other in given_up:
             trial.drop(other)
+        above = list(excess)
         for mover in few:
-            trial.rooms.open(mover.home, mover.frees)
+            trial.rooms.open(mover.home, max(0, mover.frees - above[mover.home]))
+            above[mover.home] = max(0, above[mover.home] - mover.frees)
         if trial.add(query) and trial.rooms.add(m.item for m in sorted(few, key=lambda m: -m.takes)):
-            return trial, few
+            return trial, few, tuple(above)
     return None
 
 

@@ -19,7 +19,8 @@ NO_MOVES: Mapping[str, str] = MappingProxyType({})
 class Layout:
     """A problem as plain lists, for searches that take one query at a time.
 
-    nodes: those that take partitions, by name; free: what each of them can take, in grains.
+    nodes: those that take partitions, by name; free, excess: what each of them can take, and has above its
+        bound, in grains.
     costs[P]: grains; rank[P]: position of each partition when the largest comes first; bundle_of[P].
     members[K], bundle_cost[K], needing[K]: partitions of each bundle, their cost, and queries that need it.
     needed[M], priorities[M]: the bundles of each query and its priority.
@@ -28,6 +29,7 @@ class Layout:
     problem: RecoveryProblem
     nodes: tuple[str, ...]
     free: tuple[int, ...]
+    excess: tuple[int, ...]
     costs: list[int]
     rank: list[int]
     bundle_of: list[int]
@@ -40,6 +42,7 @@ class Layout:
     @classmethod
     def of(cls, problem: RecoveryProblem) -> Layout:
         placer = placer_for(problem)
+        rooms = [capacity_grains(room) for room in placer.free.tolist()]
         costs = problem.costs.tolist()
         rank = [0] * len(costs)
         for position, partition in enumerate(sorted(range(len(costs)), key=lambda p: -costs[p])):
@@ -51,7 +54,8 @@ class Layout:
         return cls(
             problem=problem,
             nodes=tuple(node.name for node in placer.nodes),
-            free=tuple(max(0, capacity_grains(room)) for room in placer.free.tolist()),
+            free=tuple(max(0, room) for room in rooms),
+            excess=tuple(max(0, -room) for room in rooms),
             costs=costs,
             rank=rank,
             bundle_of=problem.bundle_of.tolist(),

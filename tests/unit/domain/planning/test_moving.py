@@ -185,3 +185,28 @@ def test_moves_pay_and_keep_every_bound() -> None:
         assert ahead.value - ahead.move_price >= after.value - after.move_price
         assert BestDensity().plan(moving) == after
     assert gained >= 10
+
+
+@pytest.mark.parametrize(("load", "queries"), [(50.0, ("A[0]",)), (51.0, ()), (75.0, ())])
+def test_a_node_above_its_bound_is_not_filled_by_what_leaves_it(
+    load: float, queries: tuple[str, ...]
+) -> None:
+    """S and T take 20 each of n1. With a load of 50 it is 10 above its bound, and has 30 without them."""
+    nodes = (
+        NodeSpace(name="n1", load=load),
+        NodeSpace(name="n2", load=56.0),
+        NodeSpace(name="n3", load=56.0),
+    )
+    proposal = BestDensity().plan(
+        recovery_problem(
+            graph(),
+            failed=["A[0]"],
+            costs={"S[0]": 20.0, "T[0]": 20.0, "A[0]": 30.0},
+            nodes=nodes,
+            assigned={"S[0]": "n1", "T[0]": "n1"},
+            movable={"S[0]": 1.0, "T[0]": 1.0},
+        )
+    )
+    assert proposal.queries == queries
+    assert proposal.placement is not None
+    assert all(proposal.placement.load[node] <= 80.0 for node in proposal.placement.placed.values())
