@@ -64,6 +64,8 @@ def placed_schedule(
 
     node_limit: of the search tree, the same everywhere; time_limit: seconds, the emergency brake.
     """
+    if not rooms:
+        return PlacedSchedule(np.full(len(problem.partitions), np.inf), area=0.0, bound=0.0)
     moments = np.array(sorted({room.at for room in rooms}))
     lengths = np.diff([*moments, max(horizon, float(moments[-1]))])
     partitions, queries = len(problem.partitions), len(problem.queries)

@@ -75,6 +75,20 @@ def test_what_is_restored_when_adds_up_to_the_area() -> None:
     assert area == pytest.approx(found.area, abs=1e-6)
 
 
+def test_where_no_node_is_left_and_none_comes_everything_stays_down() -> None:
+    problem, _ = small_problem(3)
+    found = placed_schedule(problem, [], horizon=HORIZON, node_limit=10_000, time_limit=math.inf)
+    assert found is not None
+    assert (found.area, found.proven) == (0.0, True)
+    assert np.isinf(found.restored_at).all()
+    scenario = drawn_scenario(0, dead=6, arrivals=(), limit=600.0)
+    outcome = simulate(scenario)
+    best = best_course(scenario, outcome.arrivals, horizon=600.0)
+    assert best is not None
+    assert best.proven
+    assert best.area(600.0) == pytest.approx(outcome.area(600.0))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_no_recovery_beats_a_proven_reference(seed: int) -> None:
     scenario = drawn_scenario(seed, dead=5, load=0.6)
