@@ -137,7 +137,7 @@ class AvailabilityTracker:
             if track.recent[-1][0] - at < self.policy.latest:
                 return self.health(query)  # a late message says nothing about now
             track.recent.clear()  # the clock that it was measured by was put back
-            track.recent_from = None
+            track.recent_from = track.steady_from = track.stalled_since = track.behind_since = None
         track.latency = latency
         baseline = self._baseline(query, track)
         if stalled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -88,6 +89,16 @@ def test_late_message_says_nothing_about_now() -> None:
     feed(tracker, [1.0] * 20)
     tracker.observe("O1[0]", at=3.0, latency=50.0, stalled=False)
     assert tracker.health("O1[0]").latency == 1.0
+
+
+@pytest.mark.parametrize("what", ["stalled", "behind"])
+def test_a_query_is_lost_in_time_although_the_clock_was_put_back(what: str) -> None:
+    tracker = AvailabilityTracker(POLICY)
+    slow = partial(feed, stalled=True) if what == "stalled" else behind
+    feed(tracker, [1.0] * 20, start=5_000.0)
+    assert all(slow(tracker, [20.0] * 3, start=5_020.0))
+    verdicts = slow(tracker, [20.0] * 10, start=1_000.0)
+    assert (verdicts[0], verdicts[-1]) == (True, False)
 
 
 def test_sample_weighs_by_priority() -> None:

@@ -59,6 +59,15 @@ def test_it_counts_anew_after_a_stall() -> None:
     assert not tracker.health("Q[0]").available
 
 
+def test_it_counts_anew_where_the_clock_was_put_back() -> None:
+    tracker = lost()
+    feed(tracker, [2.0] * 30, start=5_000.0)
+    feed(tracker, [2.0] * 55, start=1_000.0)
+    assert not tracker.health("Q[0]").available
+    feed(tracker, [2.0] * 10, start=1_055.0)
+    assert tracker.health("Q[0]").available
+
+
 def test_an_operator_accepts_it_at_once() -> None:
     tracker = lost()
     assert tracker.baseline_accept("Q[0]") is None, "no result has been measured"
