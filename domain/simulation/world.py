@@ -24,6 +24,7 @@ from domain.recovery.instructions import (
     Instruction,
     KeepCosts,
 )
+from domain.recovery.reserve import PATIENCE
 from domain.simulation.agenda import Agenda
 from domain.simulation.coordinator import Coordinator
 from domain.simulation.driver import SimulatedDriver
@@ -85,6 +86,7 @@ class World:
         self.arrivals: list[Coming] = []
         self._relative: list[tuple[float, Floats]] = []
         self._looking = False
+        self._waited = scenario.replay_reserve <= 1.0
         self._unknown_failures = len(scenario.failures)
         for failure in scenario.failures:
             self.agenda.at(failure.at, partial(self._fail, failure))
@@ -113,6 +115,10 @@ class World:
         if not self.agenda.pending and self.coordinator.open:
             # Nothing is under way. One more look, in case time alone makes a difference.
             self._look()
+        if not self.agenda.pending and self.coordinator.open and not self._waited:
+            # By then no wave keeps room from the others.
+            self._waited = True
+            self.agenda.after(PATIENCE + 1.0, self._look)
         return self.agenda.pending
 
     def _fail(self, failure: Failure) -> None:
@@ -215,6 +221,7 @@ class World:
                 case _:
                     pass
         if plans:
+            self._waited = self.scenario.replay_reserve <= 1.0
             self.waves.add(plans, at=self.agenda.now, seconds=self.coordinator.seconds)
 
     def _publish(self, plan: CreatePlan) -> None:

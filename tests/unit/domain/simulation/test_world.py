@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from domain.planning import UniformDelay
+from domain.recovery.reserve import PATIENCE
 from domain.simulation.comparison import (
     ALGORITHMS,
     Comparison,
@@ -200,6 +201,19 @@ def test_too_few_nodes_leave_queries_down_and_the_simulation_ends() -> None:
         assert outcome.milestones.all is None
         assert outcome.curve[-1].available < len(outcome.queries)
     assert simulate(scenario).milestones.first is not None, "what fits is recovered"
+
+
+def test_what_waits_for_room_that_a_replay_keeps_returns_in_time() -> None:
+    """Nothing else happens until a wave that does not catch up keeps no room from the others any more."""
+    scenario = drawn_scenario(
+        18, nodes=3, dead=(1, 1), load=0.7, replay_reserve=2.0, arrivals=(30.0,), limit=900.0
+    )
+    outcome = simulate(scenario)
+    check(outcome)
+    before, last = outcome.waves[-2:]
+    assert before.restored_at is not None
+    assert last.decided_at > before.restored_at + PATIENCE
+    assert outcome.curve[-1].available == 4
 
 
 def test_more_nodes_than_asked_for_are_used() -> None:
