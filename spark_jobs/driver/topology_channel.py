@@ -231,11 +231,16 @@ class TopologyChannel:
         self, checkpoint: int, deployed: int, *, job: tuple[int, int] | None = None
     ) -> list[CheckpointAck]:
         """What the agents wrote so far of a deployment; empty while ZooKeeper is away. job: generation and
-        attempt, of which each acknowledgement is read once, since it does not change."""
+        attempt, of which each acknowledgement is read once, since it does not change; one with an error does,
+        where the same checkpoint is tried again."""
         if not self._session.connected:
             return []
         path = Paths.acks(self.topology, checkpoint)
-        known = {name: ack for name, ack in self._acks.items() if (ack.generation, ack.attempt) == job}
+        known = {
+            name: ack
+            for name, ack in self._acks.items()
+            if (ack.generation, ack.attempt) == job and not ack.error
+        }
         try:
             names = [
                 f"{path}/{name}"
