@@ -71,6 +71,8 @@ from spark_jobs.state.records import CheckpointRecord
 log = structlog.get_logger()
 # Epochs to plan beyond what runs where the input is read as fast as it can be.
 FAST_AHEAD = 1
+SHOW_AGAIN = 1.0
+"""Seconds until a driver at its end tries again to have readers see the last epochs."""
 
 
 class MakeWayError(Exception):
@@ -193,7 +195,7 @@ class EpochLoop:
         while instructions:
             instruction = instructions.popleft()
             if isinstance(instruction, End):
-                return instruction.state
+                return self._end(instruction)
             answer = self._carry_out(instruction)
             if answer is not None:
                 instructions.extendleft(reversed(self.machine.handle(answer)))
@@ -222,10 +224,24 @@ class EpochLoop:
     # -- the epoch log and the input -------------------------------------------------------------------
 
     def _start_input(self, instruction: StartInput) -> None:
+        self._prepare_sink()
+        self.planner.start()
+
+    def _prepare_sink(self) -> None:
+        """Readers may not see yet what the driver before this one put into the log last."""
         if not self._prepared:
             self.sink.prepare(deployed=self.placement.deployed)
             self._prepared = True
-        self.planner.start()
+            self._show(self.log.position)
+
+    def _end(self, instruction: End) -> DriverState | None:
+        """Not before readers see all that the log says: no epoch follows with which they would."""
+        if self.log.generation:
+            self._prepare_sink()
+            if not self._show(self.log.position):
+                self.coordination.changed.wait(SHOW_AGAIN)
+                return None
+        return instruction.state
 
     def _plan_epochs(self, instruction: PlanEpochs) -> EpochsPlanned:
         self.planner.plan_due(ahead=FAST_AHEAD, reached=instruction.reached, after=instruction.after)
@@ -252,15 +268,18 @@ class EpochLoop:
         self.log.commit(instruction.position, self.clock(), durable=instruction.durable)
         self._show(instruction.position)
 
-    def _show(self, position: Position) -> None:
+    def _show(self, position: Position) -> bool:
         """Have readers of the outputs see what can never be undone: without determinism that is what is in a
-        checkpoint, if there are any. An error is told, and made good with the next epoch."""
+        checkpoint, if there are any. False after an error, which is told, and made good with the next epoch
+        or at the end."""
         final = self.topology.deterministic or self.topology.spec.bounded
         epoch = position.committed if final else position.checkpoint
         try:
             self.sink.commit(epoch=epoch)
         except SinkError as error:
             self._status.problem(error.where, error.what, error.hint)
+            return False
+        return True
 
     # -- Spark -----------------------------------------------------------------------------------------
 
