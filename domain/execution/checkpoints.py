@@ -53,17 +53,11 @@ class Pending:
     standstill_told: bool = False
 
 
-def complete_checkpoints(newest: LatestCheckpoint | None, *, checkpoint: int, generation: int) -> list[int]:
-    """Those in storage, ascending, as the driver before this one left them.
-
-    newest: what ZooKeeper says. checkpoint, generation: the newest one, and the plan applied last, that the
-    epoch log knows of. What ZooKeeper says from before that plan was told before all went back to an older
-    checkpoint, if that is what the plan did: later ones are of the history it undid.
-    """
+def complete_checkpoints(newest: LatestCheckpoint | None) -> list[int]:
+    """Those in storage, ascending, as the driver before this one left them. newest: what ZooKeeper says."""
     if newest is None:
         return []
-    kept = newest.kept or [newest.checkpoint] * (newest.checkpoint > 0)
-    return [number for number in kept if number <= checkpoint or newest.generation >= generation]
+    return newest.kept or [newest.checkpoint] * (newest.checkpoint > 0)
 
 
 @dataclass(slots=True)
@@ -149,8 +143,8 @@ class Checkpoints:
         return [self._report(self.under_way[-1], "started", at)]
 
     def gone_back(self, *, checkpoint: int, generation: int, at: float) -> list[PointTo]:
-        """All partitions start again from an older checkpoint than the newest: later ones belong to an undone
-        history."""
+        """All partitions start again from an older checkpoint than the newest, now or when they have to:
+        later ones belong to an undone history."""
         if checkpoint >= self.latest:
             return []
         self.highest = max(self.highest, self.latest)

@@ -138,6 +138,11 @@ class EpochMachine:
         )
         self.recorded = recorded.position
         self.generation = recorded.generation
+        # A checkpoint that the log does not know of is not used: all would start again from the one before
+        # it, and without determinism it may be of a history that was undone.
+        self._unknown = checkpoints.gone_back(
+            checkpoint=recorded.position.checkpoint, generation=recorded.generation, at=at
+        )
         # Generation of the newest plan, if it cannot be applied; else 0.
         self.refused = 0
         self._realtime = realtime
@@ -197,7 +202,7 @@ class EpochMachine:
             return [End("stopped")]
         if news.plan is not None and deployed_since(news.plan, self.generation):
             return [MakeWay(f"plan {news.plan.generation} is of a later deployment")]
-        told = self._judge(news.plan)
+        told, self._unknown = [*self._unknown, *self._judge(news.plan)], []
         if self.replay.running is not None and self._in_the_way(news):
             return [*told, *self._end_replay(), *self._worked_off(news.at, worked=False)]
         return [*told, *self._follow(news)]

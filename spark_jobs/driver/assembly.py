@@ -87,7 +87,7 @@ def epoch_loop(
             topology,
             settings,
             since=clock(),
-            kept=complete_checkpoints(newest, checkpoint=log.position.checkpoint, generation=log.generation),
+            kept=complete_checkpoints(newest),
             newest=newest,
         )
         checkpoints.served(coordination.control.checkpoint_request)

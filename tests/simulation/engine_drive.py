@@ -61,9 +61,7 @@ def drive(world: World, *, steps: int) -> str:
         partitions=world.topology.partitions,
         interval=1.5,
         since=clock(),
-        kept=complete_checkpoints(
-            world.latest, checkpoint=log.position.checkpoint, generation=log.generation
-        ),
+        kept=complete_checkpoints(world.latest),
         highest=world.latest.highest if world.latest else 0,
     )
     loop = EpochLoop(

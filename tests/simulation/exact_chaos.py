@@ -60,7 +60,8 @@ class Chaos:
     """Random kills, plans and restarts of one run; `moves`: and plans that move what runs; `replicas`: and
     shadows on any nodes, which are lost alone, with their partitions, and one after the other; `cycles`: of a
     topology with feedback streams. mode, at_once: how checkpoints are made, and how many at a time. stops:
-    now and then the topology is undeployed, and deployed again to go on from its newest checkpoint."""
+    now and then the topology is undeployed, and deployed again to go on from its newest checkpoint; and
+    drivers die before they note that a checkpoint is complete."""
 
     def __init__(
         self,
@@ -109,7 +110,14 @@ class Chaos:
             limit=limit,
             dry=dry,
         )
+        if stops:
+            self.pointing = random.Random(f"pointing-{seed}")
+            self.run.pointed = self.pointed
         self.tentative = random.Random(f"tentative-{seed}") if tentative else None
+
+    def pointed(self) -> None:
+        if not self.calm and self.pointing.random() < 0.2:
+            raise DriverKilledError
 
     def interrupt(self) -> None:
         if self.calm:

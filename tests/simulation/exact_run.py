@@ -64,7 +64,8 @@ class DriverKilledError(BaseException):
 
 class ExactRun:
     """One topology. `disks` holds the nodes alive, and is shared between runs. `interrupt` is called between
-    any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. plan: the one in ZooKeeper.
+    any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. pointed: likewise, when
+    ZooKeeper has taken a checkpoint that the log does not know of yet. plan: the one in ZooKeeper.
     flaws: whether things go wrong that are no failures of nodes or the driver. emptied: nodes that have lost
     their disk and live, so that they may lack a state. limit: the last epoch of a
     bounded input, None for one without end; `completed` once the driver has ended after it. dry: the epoch
@@ -86,6 +87,7 @@ class ExactRun:
     ) -> None:
         self.topology, self.disks, self.plan, self.rng = topology, disks, plan, rng
         self.interrupt, self.flaws = interrupt, flaws
+        self.pointed: Callable[[], None] = lambda: None
         self.limit, self.completed = limit, False
         self.dry = dry
         self.outside = Outside(topology)
@@ -152,9 +154,7 @@ class ExactRun:
             partitions=self.topology.partitions,
             interval=self.interval if self.topology.spec.checkpoints_at_once == 1 else 0.5,
             since=self.now,
-            kept=complete_checkpoints(
-                latest, checkpoint=recorded.position.checkpoint, generation=recorded.generation
-            ),
+            kept=complete_checkpoints(latest),
             highest=latest.highest,
             at_once=self.topology.spec.checkpoints_at_once,
             synchronous=self._synchronous,
@@ -298,6 +298,7 @@ class ExactRun:
             self._validate_checkpoint(instruction.latest)
         if accepted:
             self.outside.latest = instruction.latest
+            self.pointed()
         return CheckpointPointed(at=self.now, accepted=accepted)
 
     def _hand_over(self, instruction: HandOver) -> Event:
@@ -410,6 +411,8 @@ class ExactRun:
     def _publish(self, instruction: Publish) -> None:
         self.state = instruction.state
         self.refused, self.restorable = instruction.refused, instruction.restorable
+        for checkpoint in filter(None, instruction.restorable):
+            self._validate_states(checkpoint)
 
     # ---- the agents ------------------------------------------------------------------------------
 
@@ -524,18 +527,24 @@ class ExactRun:
         """A complete checkpoint consists of snapshots of every partition under its own generation, and
         belongs to the present history."""
         acks = self.outside.acks.get(latest.checkpoint, {})
-        stored = self.outside.stored.get(latest.checkpoint, {})
         for partition in self.topology.partitions:
             where = f"checkpoint {latest.checkpoint} of {partition}"
             ack = acks.get(partition)
             assert ack is not None, f"{where} was never acknowledged"
             assert ack.generation == latest.generation, f"{where} is of another generation"
-            done = self.outside.history.applied[partition, latest.checkpoint]
+        self._validate_states(latest.checkpoint)
+        self.compared += 1
+
+    def _validate_states(self, checkpoint: int) -> None:
+        """What can be restored belongs to the present history."""
+        stored = self.outside.stored.get(checkpoint, {})
+        for partition in self.topology.partitions:
+            where = f"checkpoint {checkpoint} of {partition}"
+            done = self.outside.history.applied[partition, checkpoint]
             assert stored[partition].digest == done.state, f"{where} is of another history"
             if partition in self.topology.fed_back:
                 sent = stored[partition].sent_back.digest
                 assert sent == done.output, f"{where} lacks what was in transit"
-        self.compared += 1
 
     def buffered(self) -> int:
         """Channel -> epochs that any node has buffered."""

@@ -358,12 +358,21 @@ EXECUTION = (
         "modes",
     ),
     Fault(
+        "a checkpoint counts that the log does not know of",
+        EpochMachine,
+        "__init__",
+        "checkpoint=recorded.position.checkpoint, generation",
+        "checkpoint=checkpoints.latest, generation",
+        "stops",
+        found_by=3,
+    ),
+    Fault(
         "a topology that is undeployed waits until it is well",
         Leaving,
         "ends",
         " or not well or at - self.since > timeout",
         "",
         "stops",
-        found_by=2,
+        found_by=6,
     ),
 )

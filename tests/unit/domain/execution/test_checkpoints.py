@@ -270,9 +270,7 @@ def test_what_is_newer_than_the_checkpoint_gone_back_to_is_undone(world: World) 
     newest = store.latest
     assert newest is not None
     assert (newest.checkpoint, newest.generation, newest.kept, newest.highest) == (12, 3, [9, 12], 15)
-    again = replace(
-        checkpoints, kept=complete_checkpoints(newest, checkpoint=12, generation=3), highest=newest.highest
-    )
+    again = replace(checkpoints, kept=complete_checkpoints(newest), highest=newest.highest)
     assert (again.latest, again.highest) == (12, 15), "a driver started anew"
     coordinator.gone_back(checkpoint=12, generation=4)
     assert store.latest is newest, "nothing newer was left"
@@ -293,15 +291,11 @@ def test_what_is_held_stays_besides_the_newest(world: World) -> None:
     assert checkpoints.kept == [15, 18, 20]
 
 
-def test_a_new_driver_does_not_believe_in_what_was_undone() -> None:
-    """The driver before went back to 9 with plan 3 while ZooKeeper was away, and died."""
-    told = LatestCheckpoint(checkpoint=15, generation=2, completed_at=1.0, size_bytes=1, kept=[9, 12, 15])
-    assert complete_checkpoints(told, checkpoint=9, generation=3) == [9]
-    assert complete_checkpoints(told, checkpoint=12, generation=2) == [9, 12, 15], (
-        "it died before it noted 15"
-    )
-    assert complete_checkpoints(told, checkpoint=15, generation=3) == [9, 12, 15], "plan 3 undid nothing"
-    assert complete_checkpoints(None, checkpoint=9, generation=3) == []
+@pytest.mark.parametrize(("kept", "found"), [([9, 12], [9, 12]), ([], [12])])
+def test_a_new_driver_knows_what_zookeeper_names(kept: list[int], found: list[int]) -> None:
+    told = LatestCheckpoint(checkpoint=12, generation=2, completed_at=1.0, size_bytes=1, kept=kept)
+    assert complete_checkpoints(told) == found
+    assert complete_checkpoints(None) == []
 
 
 def test_so_many_of_the_newest_stay(world: World) -> None:

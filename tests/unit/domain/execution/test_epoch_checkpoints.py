@@ -98,6 +98,22 @@ def test_the_checkpoint_under_way_fails_when_all_start_again() -> None:
     assert published(told).checkpoint == 10
 
 
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("known", [10, 0])
+def test_a_checkpoint_that_the_log_does_not_know_of_is_not_used(known: int, deterministic: bool) -> None:
+    """The driver before died before it noted that 15 was complete, or undid it while ZooKeeper was away."""
+    position = Position(16, checkpoint=known)
+    homes = {"S[0]": "n1", "A[0]": "n1"}
+    recorded = Recorded(head=16, oldest=known, position=position, generation=1, homes=homes, life=2)
+    shell = Shell(chain(deterministic), recorded, kept=(10, 15) if known else (15,))
+    told = shell.turn()
+    assert published(told).restorable == [known]
+    assert kinds(told).index(PointTo) < kinds(told).index(RunJob)
+    pointed = next(one for one in told if isinstance(one, PointTo)).latest
+    assert (pointed.checkpoint, pointed.kept, pointed.highest) == (known, [known] if known else [], 15)
+    assert PointTo not in kinds(shell.turn(at=2.0)), "ZooKeeper is told once"
+
+
 def storing(*, synchronous: bool = False) -> Shell:
     """A checkpoint is under way that nothing has acknowledged."""
     shell = Shell(chain(), Recorded())

@@ -176,9 +176,7 @@ def test_only_that_checkpoint_is_left_to_go_back_to(tmp_path: Path) -> None:
     latest = channel.latest
     assert (latest.checkpoint, latest.kept, latest.kept_at) == (CHECKPOINT, [CHECKPOINT], [100.0])
     assert (latest.highest, latest.generation) == (12, 5)
-    assert complete_checkpoints(latest, checkpoint=log.position.checkpoint, generation=log.generation) == [
-        CHECKPOINT
-    ]
+    assert complete_checkpoints(latest) == [log.position.checkpoint]
 
 
 def test_rows_that_were_written_and_not_committed_go(tmp_path: Path) -> None:
