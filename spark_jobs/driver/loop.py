@@ -108,6 +108,9 @@ class EpochLoop:
     ) -> None:
         self.topology = topology
         self.coordination = coordination
+        # What `topology` and the log are of.
+        self.spec = coordination.spec
+        self.deployment = coordination.plan.deployment if coordination.plan is not None else 0
         self.cluster = cluster
         self.log = epoch_log
         self.planner = planner
@@ -184,11 +187,23 @@ class EpochLoop:
         self.coordination.refresh()
         if self.coordination.superseded:
             raise MakeWayError(f"process {self.coordination.superseded} drives {self.topology.name} now")
+        self._require_loaded()
         self.placement.prepare()
         over = self._replay_over()
         if over is not None:
             self._carry_out_all(self.machine.handle(over))
         return self._carry_out_all(self.machine.handle(self._news()))
+
+    def _require_loaded(self) -> None:
+        """This driver may have missed that the topology was undeployed: nothing of another version, or of a
+        later deployment, is done with what it has loaded."""
+        spec, plan, own = self.coordination.spec, self.coordination.plan, self.spec
+        if plan is not None and plan.deployment > self.deployment > 0:
+            raise MakeWayError(f"plan {plan.generation} is of a later deployment")
+        if spec is None or own is None or spec.desired == "stopped":
+            return
+        if (spec.version, spec.computation) != (own.version, own.computation):
+            raise MakeWayError(f"version {spec.version} is deployed, and this driver has {own.version}")
 
     def _carry_out_all(self, told: Sequence[Instruction]) -> DriverState | None:
         instructions = deque(told)
@@ -257,8 +272,8 @@ class EpochLoop:
 
     def _record_plan(self, instruction: RecordPlan) -> None:
         self.log.deployed = self.placement.deployed
-        if self.coordination.spec is not None:
-            self.log.computation = self.coordination.spec.computation
+        if self.spec is not None:
+            self.log.computation = self.spec.computation
         self.log.applied(instruction.generation, instruction.position, instruction.homes)
 
     def _record_homes(self, instruction: RecordHomes) -> None:
@@ -416,7 +431,7 @@ class EpochLoop:
 
     def _record(self, checkpoint: int, deployed: int) -> CheckpointRecord | None:
         """What a checkpoint is one of. That of another parallelism has its record, and keeps it."""
-        spec, plan, origin = self.coordination.spec, self.log.plans.get(checkpoint), self.log.origin_us
+        spec, plan, origin = self.spec, self.log.plans.get(checkpoint), self.log.origin_us
         divided = self.log.division is not None and self.log.division.checkpoint == checkpoint
         if spec is None or plan is None or origin is None or divided:
             return None

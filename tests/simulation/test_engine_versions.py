@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from msgspec import structs
 
 from domain.messages import Plan
 from domain.topology import load_topology
@@ -112,3 +113,32 @@ def test_keys_are_in_other_partitions_than_before(
         go_on(world, kind, seed, random.Random(seed).choice([one for one in kind.others if one]))
         live(world)
         assert kind.rows(world.root) == expected[name], f"seed {seed}"
+
+
+@pytest.mark.parametrize("generation", [0, 1])
+def test_a_driver_that_missed_the_end_of_its_version_does_not_go_on_as_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generation: int
+) -> None:
+    """It was frozen meanwhile, before it had adopted a plan, or later. The next version is another
+    deployment, or goes on from a checkpoint."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    world = KINDS["acyclic"].new_world(made(tmp_path / "world"), 3)
+    world.failing, world.computation = False, 1
+    before = world.plan
+    assert before is not None
+
+    def turning() -> None:
+        if generation == 0:
+            world.computation, world.plan = 2, structs.replace(before, generation=2, deployed=2)
+        elif world.latest is not None and world.latest.checkpoint >= 10:
+            checkpoint = world.latest.checkpoint
+            world.computation = 2
+            world.plan = structs.replace(
+                before, generation=2, kind="restore", rollback=True, checkpoint=checkpoint
+            )
+
+    world.turning = turning
+    assert drive(world, steps=20_000) == "killed"
+    log = EpochLog(world.root / "topologies" / "t" / "epochs.log")
+    assert (log.computation, log.generation, log.deployed) == (generation,) * 3
+    log.close()

@@ -63,7 +63,8 @@ class Drivers:
         by_name = {one.topology: one for one in wanted}
         for record in self._processes.all():
             if record.alive:
-                if record.name in by_name:
+                one = by_name.get(record.name)
+                if one is not None and one.deployment == record.details.get("deployment"):
                     self._unwanted_since.pop(record.name, None)
                 else:
                     self._press(record, now)
@@ -129,7 +130,8 @@ class Drivers:
         self._not_before[topology] = now + self._pause[topology]
 
     def _press(self, record: DetachedProcess, now: float) -> None:
-        """A driver that is no longer wanted: wait, then SIGTERM, then SIGKILL."""
+        """A driver that is no longer wanted, or is of an earlier deployment: wait, then SIGTERM, then
+        SIGKILL."""
         since = self._unwanted_since.setdefault(record.name, now)
         patience = STOP_PATIENCE + float(record.details.get("checkpoint_timeout", 0.0))
         if now - since > patience + STOP_GRACE:

@@ -122,6 +122,26 @@ def test_an_unwanted_driver_is_asked_and_then_made_to_stop(
     assert reconcile_until(drivers, [], lambda: not record.exists())
 
 
+@pytest.mark.parametrize("undeployed", [True, False], ids=["seen", "missed"])
+def test_a_driver_of_an_earlier_deployment_makes_room_for_the_next(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, undeployed: bool
+) -> None:
+    """It may have been frozen while its topology was undeployed and deployed again."""
+    driver.script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    monkeypatch.setattr(drivers_module, "STOP_PATIENCE", 0.2)
+    monkeypatch.setattr(drivers_module, "STOP_GRACE", 0.3)
+    drivers = driver.launcher()
+    hurried = replace(WANTED, checkpoint_timeout=0.1)
+    again = replace(hurried, deployment="2/b")
+    assert reconcile_until(drivers, [hurried], lambda: driver.starts == 1)
+    if undeployed:
+        drivers.reconcile([])
+    assert reconcile_until(drivers, [again], lambda: driver.starts == 2)
+    record = next((driver.home / "run" / "drivers").glob("*.json"))
+    assert '"2/b"' in record.read_text()
+    assert not reconcile_until(drivers, [again], lambda: driver.starts > 2, timeout=1)
+
+
 def test_a_driver_has_time_for_its_last_checkpoint(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drivers_module, "STOP_PATIENCE", 0.1)
     told: list[int] = []
