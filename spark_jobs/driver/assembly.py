@@ -183,6 +183,7 @@ def open_log(
                 log=log,
                 coordination=coordination,
                 checkpoints=settings.checkpoints,
+                outputs=Path(settings.outputs) / topology.name,
                 sink=sink,
             )
     else:

@@ -7,6 +7,7 @@ use to this version. Every step may be repeated; the epoch log comes last.
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -18,6 +19,7 @@ from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.from_savepoint import without_state
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.sinks.base import Sink
+from spark_jobs.sinks.committed import CommittedError, committed_read
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
 from spark_jobs.state.sealed import DamagedError
 
@@ -32,10 +34,12 @@ def go_over(
     log: EpochLog,
     coordination: TopologyChannel,
     checkpoints: str,
+    outputs: Path,
     sink: Sink,
 ) -> None:
     """Put the log back to the checkpoint that the plan names, and complete that by what the other version did
-    not have. Raises `EpochLogError`, and closes the log, where rows that are final would change."""
+    not have. outputs: the directory of the topology's. Raises `EpochLogError`, and closes the log, where rows
+    that are final would change."""
     plan = coordination.plan
     try:
         if plan is None or plan.generation <= log.generation:
@@ -43,7 +47,8 @@ def go_over(
                 f"{log.path} is of version {log.computation}, and version {spec.version} computes otherwise, "
                 f"but no plan says from which checkpoint it goes on. {ANEW}"
             )
-        newest = _required(plan, spec, log=log, newest=coordination.latest)
+        final = max(log.committed, _seen(outputs, plan, log))
+        newest = _required(plan, spec, log=log, final=final, newest=coordination.latest)
         with closing(CheckpointStorage(checkpoints)) as storage:
             lacking = [*plan.stateless, *_without_part(topology, plan, storage)]
             for partition in lacking:
@@ -88,16 +93,34 @@ def _without_part(topology: Topology, plan: Plan, storage: CheckpointStorage) ->
     return [one for one in topology.partitions if operator_of(one) in plan.divided and one not in known]
 
 
-def _required(
-    plan: Plan, spec: DeployedSpec, *, log: EpochLog, newest: LatestCheckpoint | None
-) -> LatestCheckpoint:
-    """What ZooKeeper says of checkpoints, if that of the plan is kept and nothing after it is final."""
-    if log.committed > plan.checkpoint:
+def _seen(outputs: Path, plan: Plan, log: EpochLog) -> int:
+    """The newest epoch that readers were shown. After a loss of power the log may know of fewer, since not
+    each of its lines is forced to disk."""
+    try:
+        committed = committed_read(outputs)
+    except CommittedError as error:
         raise EpochLogError(
-            f"outputs are final up to epoch {log.committed}, and version {spec.version}, which computes "
+            f"up to which epoch outputs are final is not known: {error} {_back(log)} {ANEW}"
+        ) from error
+    return committed.epoch if committed is not None and committed.deployed == plan.deployment else 0
+
+
+def _back(log: EpochLog) -> str:
+    return (
+        f"Undeploy the topology, deploy its version {log.computation} again to go on, and undeploy it "
+        "when it is well; then it leaves a checkpoint of all that is final."
+    )
+
+
+def _required(
+    plan: Plan, spec: DeployedSpec, *, log: EpochLog, final: int, newest: LatestCheckpoint | None
+) -> LatestCheckpoint:
+    """What ZooKeeper says of checkpoints, if that of the plan is kept and no epoch after it is final."""
+    if final > plan.checkpoint:
+        raise EpochLogError(
+            f"outputs are final up to epoch {final}, and version {spec.version}, which computes "
             f"otherwise, is to go on from checkpoint {plan.checkpoint}: rows in between would change. "
-            f"Undeploy the topology, deploy its version {log.computation} again to go on, and undeploy it "
-            f"when it is well; then it leaves a checkpoint of all that is final. {ANEW}"
+            f"{_back(log)} {ANEW}"
         )
     kept = (newest.kept or [newest.checkpoint]) if newest is not None else []
     if newest is None or plan.checkpoint not in kept or not log.holds(plan.checkpoint):

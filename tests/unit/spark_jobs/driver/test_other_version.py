@@ -17,7 +17,7 @@ from domain.topology.graph import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.driver.assembly import open_log
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
-from spark_jobs.sinks.committed import deployment_directory
+from spark_jobs.sinks.committed import Committed, deployment_directory
 from spark_jobs.sinks.tentative import tentative_path
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
 from spark_jobs.state.records import CheckpointRecord
@@ -215,6 +215,37 @@ def test_rows_that_are_final_never_change(tmp_path: Path) -> None:
         place.open(Channel())
     assert place.output(CHECKPOINT + 1).exists()
     assert EpochLog(place.path).computation == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            b'{"topology":"t","deployed":3,"epoch":12}',
+            r"final up to epoch 12, .* checkpoint 10: rows in between",
+        ),
+        (b'{"topology":"t","depl', r"final is not known: .*committed.json"),
+    ],
+)
+def test_rows_that_readers_have_seen_never_change(tmp_path: Path, content: bytes, said: str) -> None:
+    """The power was lost, and with it the last lines of the log."""
+    place = Place(tmp_path)
+    (tmp_path / "outputs" / "t" / "committed.json").write_bytes(content)
+    with pytest.raises(EpochLogError, match=said):
+        place.open(Channel())
+    assert place.output(CHECKPOINT + 1).exists()
+    assert EpochLog(place.path).computation == 1
+
+
+@pytest.mark.parametrize(("deployed", "epoch"), [(DEPLOYED, CHECKPOINT), (DEPLOYED - 1, CHECKPOINT + 5)])
+def test_what_readers_have_seen_of_it_may_be_in_the_checkpoint(
+    tmp_path: Path, deployed: int, epoch: int
+) -> None:
+    """Epochs of another deployment are others."""
+    place = Place(tmp_path)
+    told = Committed(topology="t", deployed=deployed, epoch=epoch)
+    (tmp_path / "outputs" / "t" / "committed.json").write_bytes(msgspec.json.encode(told))
+    assert place.open(Channel()).computation == 2
 
 
 @pytest.mark.parametrize("checkpoint", [8, 9])
