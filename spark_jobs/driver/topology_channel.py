@@ -35,6 +35,9 @@ NODE_GRACE = 1.0
 """Seconds in which a node whose session has ended may register again with a new one."""
 NODES_INTERVAL = 0.3
 """Seconds between two readings of the registrations while a job runs."""
+ADDRESSES_INTERVAL = 30.0
+"""Seconds until the addresses of nodes that were registered all the time are read again: a node that began
+anew elsewhere may have taken the place of its registration at once."""
 CONNECT_LIMIT = 30.0
 
 
@@ -63,6 +66,9 @@ class TopologyChannel:
         self._read_at = 0.0
         self._reading_nodes = threading.Lock()
         self._nodes_read_at = 0.0
+        self._addresses_read_at = 0.0
+        self._left: set[str] = set()
+        """Addresses at which nodes were that are at others now."""
         self._missing_since: dict[str, float] = {}
         self._status: DriverStatus | None = None
         self._published: DriverStatus | None = None
@@ -151,21 +157,26 @@ class TopologyChannel:
             names = self._session.children(Paths.NODES, watch=True)
             if names is None:
                 return
-            self.alive = frozenset(names)
-            new = sorted(self.alive - self.addresses.keys())
-            found = self._session.get_many([(Paths.node(name), NodeRegistration) for name in new])
-            self.addresses |= {
-                name: one.value.address for name, one in zip(new, found, strict=True) if one is not None
+            alive, now = frozenset(names), time.monotonic()
+            all_of_them = now - self._addresses_read_at > ADDRESSES_INTERVAL
+            wanted = sorted(alive if all_of_them else alive - (self.alive & self.addresses.keys()))
+            found = self._session.get_many([(Paths.node(name), NodeRegistration) for name in wanted])
+            read = {
+                name: one.value.address for name, one in zip(wanted, found, strict=True) if one is not None
             }
+            self._left |= {self.addresses[name] for name in read if name in self.addresses}
+            self.addresses |= read
+            self._left.difference_update(self.addresses.values())
+            self.alive = alive
+            self._addresses_read_at = now if all_of_them else self._addresses_read_at
             # When no node at all is registered, ZooKeeper has rather lost its data than every node failed.
             missing = self.addresses.keys() - self.alive if self.alive else ()
-            now = time.monotonic()
             self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
 
     def gone_addresses(self) -> frozenset[str]:
-        """Addresses at which a node was registered and none is any more: it froze, or the network between is
-        cut, and Spark may notice only after a minute. May be called in any thread; reads again when there is
-        news, which the loop itself does not while a job runs."""
+        """Addresses at which a node was registered and none is any more: it froze, is elsewhere now, or the
+        network between is cut, and Spark may notice only after a minute. May be called in any thread; reads
+        again when there is news, which the loop itself does not while a job runs."""
         news = self.changed.is_set() or self._stale
         if news and time.monotonic() - self._nodes_read_at > NODES_INTERVAL:
             try:
@@ -175,7 +186,8 @@ class TopologyChannel:
                 log.warning("nodes not read", error=str(error))
         since = time.monotonic() - NODE_GRACE
         gone = {self.addresses[name] for name, missing in self._missing_since.items() if missing <= since}
-        return frozenset(gone - {self.addresses[name] for name in self.alive if name in self.addresses})
+        here = {self.addresses[name] for name in self.alive if name in self.addresses}
+        return frozenset((gone | self._left) - here)
 
     # -- what the driver says of itself --------------------------------------------------------------------
 

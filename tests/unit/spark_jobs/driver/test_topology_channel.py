@@ -11,7 +11,8 @@ import pytest
 
 from coordination.paths import Paths
 from coordination.session import Stored
-from domain.messages import CheckpointAck
+from domain.messages import CheckpointAck, NodeRegistration
+from spark_jobs.driver import topology_channel
 from spark_jobs.driver.topology_channel import TopologyChannel
 
 
@@ -66,3 +67,42 @@ def test_an_acknowledgement_is_read_again_only_if_it_tells_an_error(
     znodes.values[path] = msgspec.structs.replace(ack, error="")
     assert [one.error for one in channel.acknowledgements(7, 1, job=(2, 0))] == [""]
     assert znodes.read == [path] * (2 if error else 1)
+
+
+def registered(address: str, session: str) -> NodeRegistration:
+    return NodeRegistration(
+        id="node-1", address=address, rack="a", slots=1, capacity=100, pid=1, session=session,
+        registered_at=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("missed", [False, True], ids=["seen", "missed"])
+def test_a_node_that_is_back_is_where_it_says(
+    channel: TopologyChannel, znodes: Znodes, monkeypatch: pytest.MonkeyPatch, missed: bool
+) -> None:
+    """missed: its new registration takes the place of the old one before the driver looks again."""
+    path = Paths.node("node-1")
+    znodes.values[path] = registered("10.0.0.5", "a")
+    channel.refresh(force=True)
+    if missed:
+        monkeypatch.setattr(topology_channel, "ADDRESSES_INTERVAL", 0.0)
+    else:
+        del znodes.values[path]
+        channel.refresh(force=True)
+    znodes.values[path] = registered("10.0.0.9", "b")
+    channel.refresh(force=True)
+    assert (channel.addresses, channel.alive) == ({"node-1": "10.0.0.9"}, frozenset({"node-1"}))
+    assert channel.gone_addresses() == {"10.0.0.5"}
+    znodes.values[Paths.node("node-2")] = registered("10.0.0.5", "c")
+    channel.refresh(force=True)
+    assert channel.gone_addresses() == frozenset(), "another node has this address"
+
+
+def test_addresses_of_nodes_that_stay_are_not_read_each_time(
+    channel: TopologyChannel, znodes: Znodes
+) -> None:
+    path = Paths.node("node-1")
+    znodes.values[path] = registered("10.0.0.5", "a")
+    for _ in range(3):
+        channel.refresh(force=True)
+    assert znodes.read.count(path) == 1
