@@ -1,8 +1,8 @@
 """`python -m spark_jobs.driver --topology NAME`: run one topology until it ends or is undeployed.
 
-Exit status 0 when the input ended or the topology was undeployed; 1 after an error, or when the topology was
-deployed again meanwhile, and then it may simply be started again: everything it needs to go on is in the
-epoch log, on the nodes and in ZooKeeper.
+Exit status 0 when the input ended or the topology was undeployed; 1 after an error, when the topology was
+deployed again meanwhile, or when ZooKeeper does not say yet that it is to run. Then it may simply be started
+again: everything it needs to go on is in the epoch log, on the nodes and in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _drive(
                 f"topology {options.topology!r} is not deployed: ZooKeeper has no specification of it"
             )
         if coordination.spec.desired == "stopped":
-            return 0
+            raise MakeWayError("the topology is undeployed, or ZooKeeper does not know of its deployment yet")
         with epoch_loop(
             topology=load_topology(coordination.spec.spec, catalogue),
             settings=settings,

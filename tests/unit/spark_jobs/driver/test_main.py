@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from domain.messages import DriverStatus, ProblemReport
+from domain.messages import DeployedSpec, DriverStatus, ProblemReport
 from host import environment
 from spark_jobs.driver import __main__ as driver
 from spark_jobs.driver.loop import MakeWayError
@@ -61,6 +64,16 @@ def test_one_that_makes_way_reports_no_failure(monkeypatch: pytest.MonkeyPatch, 
     that this deployment has completed."""
     assert ending(monkeypatch, MakeWayError("plan 3 is of a later deployment")) == 1
     assert sent == []
+
+
+def test_one_that_was_started_before_zookeeper_knew_has_not_completed(tmp_path: Path) -> None:
+    """The launcher goes by the database, and would not start it again for this deployment."""
+    spec = DeployedSpec(name="t", version=1, spec={}, desired="stopped")
+    channel: Any = SimpleNamespace(spec=spec, wait_for_predecessor=lambda: None, refresh=lambda force: None)
+    options, settings = argparse.Namespace(topology="t"), environment.read({"RESURGE_HOME": str(tmp_path)})
+    telemetry: Any = None
+    with pytest.raises(MakeWayError, match="does not know of its deployment yet"):
+        driver._drive(options, settings, threading.Event(), telemetry, channel)
 
 
 def test_a_second_driver_says_so_and_nothing_of_the_topology(
