@@ -275,10 +275,10 @@ def test_a_creation_whose_answer_is_lost_happens_once(
     # A script that is run again with its own key creates and starts nothing twice.
     of_file = ("-f", str(file), *WHY, "--no-wait", "--idempotency-key")
     named = ("topologies", "deploy", "four", *of_file, "release-8")
-    for asked in (("topologies", "deploy", *of_file, "release-7"), named):
-        first = resurge(*asked)
+    for repeated in (("topologies", "deploy", *of_file, "release-7"), named):
+        first = resurge(*repeated)
         assert first.code == 0
-        assert resurge(*asked).json["id"] == first.json["id"]
+        assert resurge(*repeated).json["id"] == first.json["id"]
     file.write_text(json.dumps(spec_of("four")))
     other = resurge(*named)
     assert (other.code, "was used for another request" in other.err) == (1, True)

@@ -104,7 +104,7 @@ def test_sums_are_exact_however_large(values: list[int], kind: pa.DataType) -> N
 def averages(*messages: pa.Table, state: StateTables | None = None) -> list[float]:
     """Of each message in an epoch of its own."""
     operator, state = WindowAverage({"size_s": 1, "value": "speed"}, ["P"]), state or StateTables({}, {}, {})
-    found = []
+    found: list[float] = []
     for epoch, message in enumerate(messages, start=1):
         context = EpochContext(epoch, 0, 0, final=epoch == len(messages))
         output = operator.process(context, {"P": [message]}, state)
