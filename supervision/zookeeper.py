@@ -56,6 +56,7 @@ def zookeeper_program(*, home: Path, port: int) -> Program:
                 heap_mb=HEAP_MB,
                 options=(
                     f"-Djute.maxbuffer={LARGEST_REQUEST}",
+                    "-Xms64m",
                     # Kilobytes; the default reserves 64 MB for every log file.
                     "-Dzookeeper.preAllocSize=4096",
                     f"-Dlog4j2.configurationFile={log_configuration(home)}",
