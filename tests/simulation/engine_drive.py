@@ -10,7 +10,7 @@ from domain.execution.checkpoints import Checkpoints, complete_checkpoints
 from domain.topology.spec import ParquetSinkSpec
 from spark_jobs.driver.assembly import open_log
 from spark_jobs.driver.epoch_planner import EpochPlanner
-from spark_jobs.driver.loop import EpochLoop, MakeWayError
+from spark_jobs.driver.loop import EpochLoop
 from spark_jobs.driver.retention import Retention
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from tests.simulation.engine_cluster import PlayedCluster
@@ -84,7 +84,7 @@ def drive(world: World, *, steps: int) -> str:
     )
     try:
         return loop.run()
-    except (DriverKilledError, MakeWayError, RuntimeError):
+    except (DriverKilledError, RuntimeError):
         return "killed"
     finally:
         log.close()

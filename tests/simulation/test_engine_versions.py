@@ -16,6 +16,7 @@ from domain.messages import Plan
 from domain.topology import load_topology
 from domain.topology.continuation import continuation
 from spark_jobs.driver.epoch_log import EpochLog
+from spark_jobs.driver.loop import MakeWayError
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from tests.examples import examples
 from tests.simulation.engine_drive import drive
@@ -138,7 +139,8 @@ def test_a_driver_that_missed_the_end_of_its_version_does_not_go_on_as_the_next(
             )
 
     world.turning = turning
-    assert drive(world, steps=20_000) == "killed"
+    with pytest.raises(MakeWayError):
+        drive(world, steps=20_000)
     log = EpochLog(world.root / "topologies" / "t" / "epochs.log")
     assert (log.computation, log.generation, log.deployed) == (generation,) * 3
     log.close()
