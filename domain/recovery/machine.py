@@ -395,7 +395,9 @@ class IncidentMachine:
             return []
         held = deployment.topology.exclusive_partitions(self._parked(case.name))
         acts = acting.in_force(event, deployment, plan=case.generation)
-        acts = {partition: node for partition, node in acts.items() if partition not in held}
+        acts = {
+            p: node for p, node in acts.items() if p not in held and not self._leaves(deployment, p, node)
+        }
         taken = acting.taken_over(case, acts, self.nodes)
         case.standing = acting.standing(case, event.standing, self.nodes) - taken.keys()
         if not taken:
@@ -410,6 +412,10 @@ class IncidentMachine:
         if case.phase is Phase.FAILED and not (case.failed or case.forced or case.rollback_pending):
             instructions += self._transition(case, Phase.DROPPED, "replicas have taken over what was lost")
         return instructions
+
+    def _leaves(self, deployment: Deployment, partition: str, node: str) -> bool:
+        """Whether it is known to run on this node, which is being drained."""
+        return node in self.memory.drained and deployment.assignment.get(partition) == node
 
     def _reported(self, event: events.DriverReported) -> Instructions:
         case = self._case_of_plan(event.topology, None, PLAN_PHASES)
@@ -839,6 +845,23 @@ class IncidentMachine:
             text = f"Replicas of {wording.listed(down)} of {name} acted on nodes that are lost as well."
             instructions += self._tell("evidence", text, self._lost((), {name: down}))
             instructions += self._fail(name, down, "replicas that acted are lost")
+        return [*instructions, *self._still_on_drained()]
+
+    def _still_on_drained(self) -> Instructions:
+        """What has come to a node since it is being drained, as replicas took over there, is to move, too."""
+        instructions: Instructions = []
+        for name, deployment in sorted(self.deployments.items()):
+            case = self.cases.get(name)
+            if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+                continue
+            failed = case.failed if case is not None else frozenset[str]()
+            placed = deployment.assignment.items()
+            there = {p for p, node in placed if node in self.memory.drained} - failed
+            if there:
+                instructions += self._fail(name, there, "it runs on a drained node", down=False)
+                fact = facts.StillFailed(self._failed({name: there}))
+                text = f"{name} runs on a drained node. To move: {wording.listed(there)}."
+                instructions += self._tell("evidence", text, fact)
         return instructions
 
     def _running_though_parked(self) -> Instructions:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from domain.recovery.acting import PATIENCE
-from domain.recovery.events import DriverReported, Looked, NodesLost
+from domain.recovery.events import DrainAsked, DriverReported, Looked, NodesLost
 from domain.recovery.facts import Failed, Lost, TakenOver
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, Tell
@@ -95,6 +95,23 @@ def test_a_replica_on_a_lost_node_takes_nothing_over() -> None:
     reported(subject, acting=dict.fromkeys(lost, "node-2"), standing=dict.fromkeys(lost, "node-2"))
     assert failed_of(subject) == lost
     assert not subject.cases["t0"].standing
+
+
+def test_what_is_taken_over_on_a_drained_node_is_to_move() -> None:
+    """It runs there, so it is not restored; a plan moves it once, however often it is reported."""
+    subject = machine(may_plan=False)
+    subject.handle_stimulus(DrainAsked(at=0.5, node="node-2", actor="kim", reason="new kernel"))
+    there = failed_of(subject)
+    lose(subject, "node-1")
+    lost = failed_of(subject) - there
+    for at in (2.0, 3.0):
+        reported(subject, acting=dict.fromkeys(lost, "node-2"), at=at)
+        assert failed_of(subject) == there | lost
+        assert {subject.deployments["t0"].assignment[p] for p in lost} == {"node-2"}
+    (plan,) = plans(planning(subject, 9.0))
+    assert plan.kind == "move"
+    assert set(plan.restore) == there | lost
+    assert "node-2" not in plan.assignment.values()
 
 
 def test_a_takeover_is_remembered() -> None:
