@@ -120,6 +120,7 @@ def _schedules(options: argparse.Namespace) -> list[list[str]]:
     return [
         ["pytest", "tests/simulation"],
         ["tests.simulation.incident_schedules", *drawn],
+        ["tests.simulation.incident_schedules", *drawn, "--changes"],
         ["tests.simulation.exact_world", *drawn, "--processes", "2"],
         ["tests.simulation.replica_world", *drawn],
         ["tests.simulation.machine_schedules", *drawn, "--processes", "2"],

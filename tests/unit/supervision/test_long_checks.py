@@ -51,7 +51,7 @@ def test_everything_is_run_and_exists(long: Long) -> None:
     for command in commands:
         assert importlib.util.find_spec(command[0]), command
     counts = [int(command[2]) for command in commands if "--count" in command]
-    assert counts == [3000, 3000, 3000, 3000, 200, 13, 30, 30, 50, 10_000]
+    assert counts == [3000, 3000, 3000, 3000, 3000, 200, 13, 30, 30, 50, 10_000]
 
 
 def test_a_part_is_run_alone(long: Long) -> None:
@@ -65,7 +65,7 @@ def test_a_failure_fails_the_whole_and_ends_nothing(
 ) -> None:
     code, commands, tests = long("--repetitions", "1", failing=failing)
     assert code == 1
-    assert (len(commands), len(tests)) == (17, 1)
+    assert (len(commands), len(tests)) == (18, 1)
     assert "--- failed in the end" in capsys.readouterr().out
 
 
