@@ -15,6 +15,7 @@ from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Missing
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry, Event, Operation
+from controlplane.incidents.choices import PlanKind
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.selectors import entry_list, incident_list
 from controlplane.nodes.models import Node, NodeRequest
@@ -76,7 +77,7 @@ def incident_record(number: int) -> IncidentRecord:
         plans=plans,
         nodes=Node.objects.filter(name__in=nodes).order_by("name"),
         requests=requests,
-        checkpoints=_checkpoints(incident, names, start - AROUND, end + AROUND),
+        checkpoints=_checkpoints(_gone_back_to(incident, plans), names, start - AROUND, end + AROUND),
         samples=_samples(names, start - AROUND, end + AROUND),
         decisions=_decisions(incident, list(names.values()), nodes, start, end),
         operations=_operations(incident, list(names.values()), nodes, start, end),
@@ -107,13 +108,24 @@ def _priorities(topologies: dict[int, str]) -> dict[str, dict[str, int]]:
     return found
 
 
+def _gone_back_to(incident: Incident, plans: QuerySet[RecoveryPlan]) -> set[tuple[str, int]]:
+    """Topologies and the epochs of the checkpoints that partitions were put back to."""
+    restoring = plans.exclude(kind=PlanKind.MOVE)
+    return {*incident.checkpoints.items(), *restoring.values_list("topology__name", "checkpoint")}
+
+
 def _checkpoints(
-    incident: Incident, topologies: dict[int, str], first: datetime, last: datetime
+    gone_back_to: set[tuple[str, int]], topologies: dict[int, str], first: datetime, last: datetime
 ) -> QuerySet[Checkpoint]:
     # Asked for together with the topologies, the database would read every checkpoint these ever had.
-    back_to = Q(epoch=min(incident.checkpoints.values(), default=0))
+    back_to = Q(epoch__in={epoch for _, epoch in gone_back_to})
     found = Checkpoint.objects.filter(back_to | Q(started_at__gte=first, started_at__lte=last))
-    keys = [pk for pk, topology in found.values_list("pk", "topology_id") if topology in topologies]
+    keys = [
+        pk
+        for pk, topology, epoch, started in found.values_list("pk", "topology_id", "epoch", "started_at")
+        if topology in topologies
+        and (first <= started <= last or (topologies[topology], epoch) in gone_back_to)
+    ]
     return Checkpoint.objects.filter(pk__in=keys[:MOST_ROWS]).order_by("topology__name", "epoch")
 
 

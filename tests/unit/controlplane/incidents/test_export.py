@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -15,9 +16,10 @@ from django.conf import settings
 from django.db import transaction
 from rest_framework.test import APIClient
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel
-from controlplane.incidents.models import Incident, IncidentEntry
+from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.report.curve import MOST_POINTS, Mark, Point, curve_draw
 from controlplane.incidents.report.html import report_html
 from controlplane.incidents.report.markdown import report_markdown
@@ -85,6 +87,30 @@ def test_the_document_is_complete_and_explains_itself(viewer: APIClient, recover
     assert min(sample["available"] for sample in curve) == 0
     decisions = [(row["action"], row["target"]) for row in document["decisions"]]
     assert decisions == [("topology.policy", "hashtags"), ("incident.replan", "2")]
+
+
+def test_it_has_the_checkpoints_that_its_plans_went_back_to(viewer: APIClient, recovered: Incident) -> None:
+    hashtags = Topology.objects.get(name="hashtags")
+    other = Topology.objects.exclude(name="hashtags").first() or Topology.objects.create(name="other")
+    before = recovered.detected_at - timedelta(hours=1)
+    for topology, epoch in ((hashtags, 7), (hashtags, 8), (hashtags, 9), (other, 7), (other, 9_000)):
+        Checkpoint.objects.create(
+            topology=topology,
+            epoch=epoch,
+            generation=1,
+            state="completed",
+            started_at=before,
+            ended_at=before,
+        )
+    recovered.topologies.add(other)
+    recovered.checkpoints = {"hashtags": 8, other.name: 9_000}
+    recovered.save(update_fields=["checkpoints"])
+    first, *_, last = RecoveryPlan.objects.filter(incident=recovered).order_by("generation")
+    RecoveryPlan.objects.filter(pk=first.pk).update(checkpoint=7)
+    RecoveryPlan.objects.filter(pk=last.pk).update(checkpoint=9, kind="move")
+    rows = viewer.get(EXPORT).json()["checkpoints"]
+    old = [(row["topology"], row["epoch"]) for row in rows if row["epoch"] in (7, 8, 9, 9_000)]
+    assert sorted(old) == sorted([("hashtags", 7), ("hashtags", 8), (other.name, 9_000)])
 
 
 def test_samples_look_as_the_topology_shows_them(viewer: APIClient, recovered: Incident) -> None:
