@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import weakref
 from collections import deque
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from controlplane.tuple_rows import RAW, tuple_rows
 log = structlog.get_logger(__name__)
 
 POLL = 0.5
+COUNTED_EACH = 10.0
+"""Seconds without an event after which the counter is read."""
 CACHED, CACHED_SIZE = 2_000, 16_000_000
 """Events kept in memory, and characters of them at most."""
 
@@ -94,6 +97,8 @@ class EventFeed:
         self._recent_size = 0
         self._batches: dict[tuple[int, frozenset[str] | None], Batch] = {}
         self._newest = 0
+        self._restarts = 0
+        self._counted_at = 0.0
         self._news = asyncio.Event()
         self._hinted = asyncio.Event()
         self._listeners = 0
@@ -127,8 +132,9 @@ class EventFeed:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait(self, after: int) -> None:
-        """Until there is an event after `after`."""
-        while self._newest <= after:
+        """Until there is an event after `after`, or numbers have started again."""
+        restarts = self._restarts
+        while self._newest <= after and self._restarts == restarts:
             await self._news.wait()
 
     async def read(self, after: int, limit: int = BATCH) -> list[FeedEvent]:
@@ -192,7 +198,19 @@ class EventFeed:
                 self._newest = events[-1].sequence
                 self._announce()
             if len(events) < BATCH:
-                return
+                break
+        if not events and time.monotonic() - self._counted_at > COUNTED_EACH:
+            await self._recount()
+
+    async def _recount(self) -> None:
+        """A backup of the database may have been put back meanwhile: then numbers have started again."""
+        newest, self._counted_at = self._newest, time.monotonic()
+        counted = await newest_sequence()
+        if counted < newest == self._newest:
+            self._forget()
+            self._newest = counted
+            self._restarts += 1
+            self._announce()
 
     def _keep(self, events: list[FeedEvent]) -> None:
         self._recent.extend(events)

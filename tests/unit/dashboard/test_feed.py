@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 
 import pytest
 
@@ -66,6 +67,25 @@ async def test_readers_at_the_same_time_keep_events_once(table: Table) -> None:
     await asyncio.gather(events._advance(), events._advance())
     whole(events)
     assert events.newest == table.last
+
+
+async def test_numbers_start_again_where_a_backup_was_put_back(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "COUNTED_EACH", 0.0)
+    events = EventFeed()
+    table.last = 50
+    await events._advance()
+    behind, ahead = (asyncio.create_task(events.wait(after)) for after in (50, 70))
+    await turns(5)
+    table.last = 3
+    await events._advance()
+    async with asyncio.timeout(5):
+        await asyncio.gather(behind, ahead)
+    assert (events.newest, events._recent) == (3, deque())
+    table.last = 5
+    await events._advance()
+    assert [event.sequence for event in await events.read(3)] == [4, 5]
 
 
 @pytest.mark.parametrize("seed", range(20))
