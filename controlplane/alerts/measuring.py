@@ -115,7 +115,7 @@ class Measured:
         """Of every subject that the rule judges now."""
         wanted = self.figures.items() if not rule.topology else self._only(rule.topology)
         return {
-            (name, query): None if value is None else float(f"{value:.4g}")
+            (name, query): None if value is None else float(f"{value:.9g}")
             for name, figures in wanted
             for query, value in figures.of(rule.metric, rule.priority)
         }

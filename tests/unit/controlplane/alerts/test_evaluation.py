@@ -75,6 +75,13 @@ def test_a_lag_fires_after_its_time_and_ends_after_another(clock: Clock, only_la
     assert len(told()) == 2
 
 
+def test_a_value_is_compared_as_it_was_measured(clock: Clock) -> None:
+    rule_of("lag", "above", 45.0)
+    lagging(45.0004)
+    clock.run(20)
+    assert states() == ["firing"]
+
+
 def test_events_carry_what_pages_and_receivers_show(clock: Clock, only_lag: AlertRule) -> None:
     lagging(45.0)
     clock.run(65)
