@@ -81,10 +81,11 @@ def _short_ends(data: Bytes, starts: Ints, limits: Ints) -> tuple[Ints, Bools]:
     in_word = ((behind | 0x20) - ord("a") < 26) | (behind - ord("0") < 10) | (behind == ord("_"))
     in_word &= np.arange(WIDTH, dtype=np.uint8) < room
     sizes = np.argmin(in_word, axis=1)
-    others = in_word[:, 0] & (sizes == 0)
     # Of those that begin too near to the end of all bytes, other bytes were looked at.
-    others |= _may_go_on(data, starts + sizes, limits) | (starts > last)
-    return np.where(others, starts, starts + sizes), others
+    others = (in_word[:, 0] & (sizes == 0)) | (starts > last)
+    ends = np.where(others, limits, starts + sizes)
+    others |= _may_go_on(data, ends, limits)
+    return np.where(others, starts, ends), others
 
 
 def _may_go_on(data: Bytes, at: Ints, limits: Ints) -> Bools:

@@ -60,6 +60,15 @@ def test_words_of_every_length(size: int, behind: str) -> None:
     assert found(pa.array(texts)) == reference(texts)
 
 
+@pytest.mark.parametrize("end", ["é", "日", "a日", "日日", "𝒳", "…", "a…", "é "])
+def test_marks_near_the_end_of_all_bytes(end: str) -> None:
+    """What is looked at for them is not behind them: it may be anything."""
+    for before in range(2 * WIDTH):
+        for word in range(WIDTH):
+            texts: list[str | None] = [f"{'.' * before}{'x' * word}{'.' * (WIDTH - word)}#{end}"]
+            assert found(pa.array(texts)) == reference(texts)
+
+
 def test_a_word_ends_with_its_row() -> None:
     texts: list[str | None] = ["#a", "b#", "c", None, "#d", "", "é#e", "f" * 50]
     assert found(pa.array(texts)) == [(0, "a"), (4, "d"), (6, "e")]
