@@ -1,6 +1,6 @@
 """Processes that outlive their starter: each leads its own session and is recorded in a file. The record
-holds process id and start time, so that a later reader (the launcher after a crash, `make down`) never takes
-another process with the same id for it.
+holds process id and start time, and within what they have a meaning, so that a later reader (the launcher
+after a crash, `make down`) never takes another process or session with the same id for it.
 """
 
 from __future__ import annotations
@@ -16,24 +16,34 @@ import msgspec
 import structlog
 
 from host.durable import write_whole
-from host.processes import end_session, is_running, kill_session, start_time
+from host.processes import end_session, facts, is_running, kill_session, numbering, start_time
 
 log = structlog.get_logger()
 
 
 class DetachedProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. `started` is in clock ticks since boot, `launched_at` in Unix seconds; `details` holds data
-    of the owner."""
+    """One record. `started` is in clock ticks since boot, `launched_at` in Unix seconds; `numbering` is what
+    `numbering()` says, or empty in records of earlier versions; `details` holds data of the owner."""
 
     name: str
     pid: int
     started: int
     launched_at: float
+    numbering: str = ""
     details: dict[str, Any] = {}
 
     @property
     def alive(self) -> bool:
-        return is_running(self.pid, self.started)
+        return self.numbering in ("", numbering()) and is_running(self.pid, self.started)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the session with the id `pid`, should there be one, is the one that this process leads, or
+        led: the system reuses no id that still names a session, so what is left of it has no other leader."""
+        if self.alive:
+            return True
+        leader = facts(self.pid)
+        return self.numbering == numbering() and (leader is None or leader.started == self.started)
 
 
 _decoder = msgspec.json.Decoder(DetachedProcess)
@@ -82,7 +92,12 @@ class DetachedProcesses:
         if started is None:
             raise ExitedAtOnceError(name, child.wait(), output)
         record = DetachedProcess(
-            name=name, pid=child.pid, started=started, launched_at=time.time(), details=details or {}
+            name=name,
+            pid=child.pid,
+            started=started,
+            launched_at=time.time(),
+            numbering=numbering(),
+            details=details or {},
         )
         # On disk before it counts: after a loss of power a node without its record is never started again.
         content = msgspec.json.encode(record)
@@ -112,17 +127,15 @@ class DetachedProcesses:
     def kill(self, name: str) -> int:
         """SIGKILL the whole session; returns the number of processes killed."""
         record = self.get(name)
-        killed = 0 if record is None else kill_session(record.pid)
+        killed = kill_session(record.pid) if record is not None and record.leads else 0
         self._reap(name)
         return killed
 
     def end(self, name: str, *, grace: float) -> None:
         """SIGTERM, `grace` seconds, SIGKILL: nothing of the session is left. The record stays."""
         record = self.get(name)
-        if record is not None and record.alive:
+        if record is not None and record.leads:
             end_session(record.pid, grace=grace)
-        elif record is not None:
-            kill_session(record.pid)
         self._reap(name)
 
     def forget(self, name: str) -> None:

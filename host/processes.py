@@ -7,6 +7,8 @@ their own group.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -64,6 +66,17 @@ def start_time(pid: int) -> int | None:
 def is_running(pid: int, started: int) -> bool:
     """Whether the process that had `pid` and this start time still runs."""
     return start_time(pid) == started
+
+
+@functools.cache
+def numbering() -> str:
+    """Within what process ids and start times have a meaning: this boot of the system, this PID namespace."""
+    boot, namespace = "", ""
+    with contextlib.suppress(OSError):
+        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    with contextlib.suppress(OSError):
+        namespace = os.readlink(PROC / "self/ns/pid")
+    return f"{boot} {namespace}"
 
 
 def all_processes() -> Iterator[ProcessFacts]:

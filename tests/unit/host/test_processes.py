@@ -7,16 +7,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from harness.eventually import eventually
-from host.detached import DetachedProcesses
+from host.detached import DetachedProcess, DetachedProcesses
 from host.processes import (
     end_session,
     facts,
     is_running,
     kill_session,
+    numbering,
     processes_with_environment,
     session_members,
     start_time,
@@ -107,6 +110,71 @@ def test_detached_process_is_adopted_by_the_next_owner(tmp_path: Path) -> None:
     assert first.exit_code("one") == -signal.SIGTERM
     second.forget("one")
     assert first.get("one") is None
+
+
+def recorded(directory: Path, process: subprocess.Popen[bytes], **changed: Any) -> DetachedProcesses:
+    """A record of this process, as an earlier start may have left it, with another process's values."""
+    started = start_time(process.pid)
+    assert started is not None
+    record = DetachedProcess(
+        name="one",
+        pid=process.pid,
+        started=started,
+        launched_at=time.time(),
+        numbering=numbering(),
+    )
+    (directory / "one.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **changed)))
+    return DetachedProcesses(directory)
+
+
+def ended(processes: DetachedProcesses, how: str) -> None:
+    if how == "kill":
+        processes.kill("one")
+    else:
+        processes.end("one", grace=0.1)
+
+
+@pytest.mark.parametrize("how", ["kill", "end"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"started": 12345},
+        {"numbering": "of an earlier boot"},
+        {"started": 12345, "numbering": ""},
+    ],
+    ids=["another start", "another boot", "an earlier version"],
+)
+def test_a_session_with_the_id_of_a_recorded_one_goes_on(
+    family: subprocess.Popen[bytes], tmp_path: Path, changed: dict[str, Any], how: str
+) -> None:
+    processes = recorded(tmp_path, family, **changed)
+    (record,) = processes.all()
+    assert not record.alive
+    ended(processes, how)
+    assert len(session_members(family.pid)) == 2
+
+
+@pytest.mark.parametrize("how", ["kill", "end"])
+@pytest.mark.parametrize("reaped", [True, False])
+def test_what_a_dead_leader_has_left_is_killed(
+    family: subprocess.Popen[bytes], tmp_path: Path, reaped: bool, how: str
+) -> None:
+    processes = recorded(tmp_path, family)
+    family.kill()
+    eventually(lambda: start_time(family.pid) is None, "its end", 10)
+    if reaped:
+        family.wait()
+    assert len(session_members(family.pid)) == 1
+    ended(processes, how)
+    assert session_members(family.pid) == []
+
+
+@pytest.mark.parametrize("how", ["kill", "end"])
+def test_a_process_that_an_earlier_version_recorded_is_ended(
+    family: subprocess.Popen[bytes], tmp_path: Path, how: str
+) -> None:
+    ended(recorded(tmp_path, family, numbering=""), how)
+    assert session_members(family.pid) == []
 
 
 def test_detached_start_that_fails_at_once(tmp_path: Path) -> None:
