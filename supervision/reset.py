@@ -6,6 +6,7 @@ import shutil
 from datetime import datetime
 from pathlib import Path
 
+from host.private import database_files
 from supervision.installation import recorded
 from supervision.ports import LOOPBACK
 from supervision.screen import Progress
@@ -39,8 +40,9 @@ def reset(home: Path, progress: Progress) -> Path | None:
     elsewhere = _elsewhere(home)
     if elsewhere:
         raise NotResetError(
-            f"{', '.join(elsewhere)}: what is kept there is not in {home}. A new start would delete only a "
-            "part of what belongs together; delete topologies one by one (`resurge topologies delete`)."
+            f"{', '.join(elsewhere)}: what is kept there is not in its usual place in {home}. A new start "
+            "would delete only a part of what belongs together; delete topologies one by one (`resurge "
+            "topologies delete`)."
         )
     stop(home, progress)
     outputs = home / "outputs"
@@ -59,7 +61,7 @@ def reset(home: Path, progress: Progress) -> Path | None:
 
 
 def _elsewhere(home: Path) -> list[str]:
-    """Settings by which data is kept outside of the home."""
+    """Settings by which data is kept in another place than that which a new start clears."""
     installation = recorded(home)
     if installation is None:
         return []
@@ -67,12 +69,15 @@ def _elsewhere(home: Path) -> list[str]:
     found: list[str] = []
     if settings.zookeeper != f"{LOOPBACK}:{installation.ports.get('zookeeper')}":
         found.append("RESURGE_ZOOKEEPER")
-    for name, place in (
-        ("RESURGE_DATABASE_URL", settings.database_url),
-        ("RESURGE_CHECKPOINTS", settings.checkpoints),
-        ("RESURGE_OUTPUTS", settings.outputs),
+    database = database_files(settings.database_url)
+    own = home.resolve()
+    # The places themselves are not resolved: a link there leads to another.
+    for name, place, cleared in (
+        ("RESURGE_DATABASE_URL", database[0].parent if database else Path("/"), own / "db"),
+        ("RESURGE_CHECKPOINTS", Path(settings.checkpoints.removeprefix("file://")), own / "checkpoints"),
+        ("RESURGE_OUTPUTS", Path(settings.outputs), own / "outputs"),
     ):
-        if f"{home}/" not in place:
+        if place.resolve() != cleared:
             found.append(name)
     return found
 

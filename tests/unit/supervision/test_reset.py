@@ -69,16 +69,39 @@ def test_what_ran_is_gone_and_outputs_have_another_name(home: Path) -> None:
         ("RESURGE_ZOOKEEPER", "zk:2181"),
         ("RESURGE_CHECKPOINTS", "s3://bucket/checkpoints"),
         ("RESURGE_OUTPUTS", "/srv/outputs"),
+        ("RESURGE_DATABASE_URL", "sqlite:///{home}/data/resurge.sqlite3"),
+        ("RESURGE_DATABASE_URL", "sqlite://:memory:"),
+        ("RESURGE_CHECKPOINTS", "file://{home}/state"),
+        ("RESURGE_CHECKPOINTS", "s3://bucket{home}/checkpoints"),
+        ("RESURGE_OUTPUTS", "{home}/results"),
+        ("RESURGE_OUTPUTS", "{home}/outputs/../results"),
     ],
 )
 def test_nothing_is_deleted_where_a_part_is_elsewhere(
     home: Path, name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(name, value)
+    monkeypatch.setenv(name, value.format(home=home))
     compose(home)
     with pytest.raises(NotResetError, match=name):
         reset(home, quiet())
     assert [one for one in RAN if not (home / one).exists()] == []
+
+
+def test_nothing_is_deleted_where_a_place_is_a_link(home: Path) -> None:
+    (home / "checkpoints").rename(home.parent / "state")
+    (home / "checkpoints").symlink_to(home.parent / "state")
+    with pytest.raises(NotResetError, match="RESURGE_CHECKPOINTS"):
+        reset(home, quiet())
+    assert [one for one in RAN if not (home / one).exists()] == []
+
+
+def test_the_usual_places_may_be_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESURGE_DATABASE_URL", f"sqlite:///{home}/db/other.sqlite3")
+    monkeypatch.setenv("RESURGE_CHECKPOINTS", f"{home}/checkpoints/")
+    monkeypatch.setenv("RESURGE_OUTPUTS", f"{home}/log/../outputs")
+    compose(home)
+    assert reset(home, quiet()) is not None
+    assert [name for name in RAN if (home / name).exists()] == []
 
 
 def test_it_asks_first(
