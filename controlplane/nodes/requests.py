@@ -81,6 +81,13 @@ def request_expect(*, request: NodeRequest, due_at: datetime) -> None:
     pending.update(due_at=due_at, error="")
 
 
+def request_postpone(*, request: NodeRequest, at: datetime, error: str) -> None:
+    """The provider could not bring the node up: it is asked again, after a longer time with each failure."""
+    wait = min(BACK_OFF_FIRST * 2 ** min(request.attempt - 1, BACK_OFF_STEPS), BACK_OFF_LAST)
+    pending = NodeRequest.objects.filter(pk=request.pk, state=NodeRequestState.PENDING)
+    pending.update(attempt=request.attempt + 1, due_at=at + wait, error=error)
+
+
 def requests_unanswered(*, error: str) -> None:
     """The provider cannot be asked at all now; pending requests say why, and go on waiting."""
     NodeRequest.objects.filter(state=NodeRequestState.PENDING).update(error=error)

@@ -25,6 +25,7 @@ from controlplane.nodes.requests import (
     request_back_off,
     request_expect,
     request_failed,
+    request_postpone,
     request_started,
     requests_due,
     requests_unanswered,
@@ -38,7 +39,7 @@ from workers.quarantine import quarantine
 log = structlog.get_logger()
 
 LIST_AGAIN = 5.0
-"""Seconds until a provider that could not list its nodes is asked again."""
+"""Seconds until a provider is asked again that could not list its nodes, or not start all of the last run."""
 MOST_NODES = 10_000
 """That an installation starts with."""
 UNLISTED = timedelta(minutes=2)
@@ -91,6 +92,8 @@ class Nodes:
         if self._order.exists():
             if first_nodes_launch(provider=self._provider, known=known, order=self._order):
                 self._list_at = 0.0  # what was dead in this listing may run by now
+            else:
+                self._list_at = time.monotonic() + max(LIST_AGAIN, self._provider.list_interval)
         else:
             nodes_compare(provider=self._provider, known=known)
         self._listed = True
@@ -99,8 +102,8 @@ class Nodes:
 def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], order: Path) -> bool:
     """Start the nodes of the last run again (same names, same disks) and ask for new ones up to the number
     ordered. The order is removed when it is carried out, so that a restarted launcher, which finds dead
-    nodes, does not mistake them for ones to be started. False where a node comes back later: then the order
-    stays and is looked at again."""
+    nodes, does not mistake them for ones to be started. False where a node comes back later, or could not be
+    started: then the order stays and is looked at again, and no dead node is released before."""
     wanted = _order_read(order)
     if wanted is None:
         return False
@@ -136,7 +139,10 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
             standby=waits,
             at=timezone.now(),
         )
-    if any(isinstance(answer, float) for answer in answers):
+    for one, answer in zip(stopped, answers, strict=True):
+        if isinstance(answer, ProviderError):
+            log.error("node of the last run not started", node=one.node.name, error=str(answer))
+    if any(answer is not None for answer in answers):
         return False
     order.unlink(missing_ok=True)
     return True
@@ -170,6 +176,9 @@ def requests_serve(*, provider: NodeProvider) -> bool:
             request_started(request=request, at=timezone.now())
         elif isinstance(answer, float):
             request_expect(request=request, due_at=datetime.fromtimestamp(answer, tz=UTC))
+        elif request.key.startswith(FIRST_KEY):  # of which recovery knows nothing
+            log.error("node not started", node=request.node_name, error=str(answer))
+            request_postpone(request=request, at=timezone.now(), error=str(answer))
         else:
             request_give_up(request=request, error=str(answer))
     return not any(isinstance(answer, ProviderError) for answer in answers)

@@ -19,7 +19,7 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import BACK_OFF_LAST, request_back_off
 from controlplane.nodes.states import request_move
 from tests.unit.controlplane.incidents.places import now, registration
-from workers.launcher.nodes import UNLISTED, Nodes, nodes_compare, request_give_up, requests_serve
+from workers.launcher.nodes import LIST_AGAIN, UNLISTED, Nodes, nodes_compare, request_give_up, requests_serve
 from workers.providers.base import (
     NodeDescription,
     NodeWanted,
@@ -223,6 +223,56 @@ def test_a_first_node_that_comes_later_is_asked_for_again(
     provider.late.clear()
     NodeRequest.objects.filter(node_name="node-2").update(due_at=timezone.now())
     nodes.step()
+    assert sorted(provider.alive) == ["node-1", "node-2", "node-3", "node-4"]
+
+
+def test_a_node_of_the_last_run_that_cannot_start_keeps_its_disk(
+    provider: MemoryProvider, nodes: Nodes, order: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 1000.0
+    monkeypatch.setattr("workers.launcher.nodes.time.monotonic", lambda: clock)
+    for name in ("node-1", "node-2", "node-3", "node-4"):
+        provider.start(NodeDescription(name=name, rack="rack-z"))
+        provider.release(name, keep_disk=True)
+    provider.broken.add("node-2")
+    nodes.step()
+    assert provider.alive == {"node-1": True, "node-2": False, "node-3": True, "node-4": True}
+    assert order.exists()
+    asked = len(provider.asked)
+    nodes.step()
+    assert len(provider.asked) == asked, "not at once"
+    clock += LIST_AGAIN
+    nodes.step()
+    assert [wanted.node.name for wanted in provider.asked[asked:]] == ["node-2"]
+    provider.broken.clear()
+    clock += LIST_AGAIN
+    nodes.step()
+    assert all(provider.alive.values())
+    assert provider.descriptions["node-2"].rack == "rack-z"
+    assert sorted(provider.alive) == ["node-1", "node-2", "node-3", "node-4"], "none was asked for instead"
+    assert not order.exists()
+
+
+def test_a_first_node_that_cannot_start_is_asked_for_again(
+    provider: MemoryProvider, nodes: Nodes, order: Path
+) -> None:
+    provider.broken.add("node-2")
+    waits = []
+    for _ in range(9):
+        nodes.step()
+        row = NodeRequest.objects.get(node_name="node-2")
+        assert (row.state, row.error) == (NodeRequestState.PENDING, "node-2: no room")
+        assert row.due_at is not None
+        waits.append(round((row.due_at - timezone.now()).total_seconds()))
+        asked = len(provider.asked)
+        nodes.step()
+        assert len(provider.asked) == asked, "not before it is due"
+        NodeRequest.objects.filter(pk=row.pk).update(due_at=timezone.now())
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+    provider.broken.clear()
+    nodes.step()
+    row.refresh_from_db()
+    assert (row.state, row.error) == (NodeRequestState.STARTED, "")
     assert sorted(provider.alive) == ["node-1", "node-2", "node-3", "node-4"]
 
 
