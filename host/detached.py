@@ -75,7 +75,7 @@ class DetachedProcesses:
         details: dict[str, Any] | None = None,
     ) -> DetachedProcess:
         """Start `command` in a new session and record it. Raises `OSError`, and `ExitedAtOnceError` when it
-        ends before it is recorded."""
+        ends before it is recorded; then nothing of it runs."""
         output.parent.mkdir(parents=True, exist_ok=True)
         with open(output, "ab") as stream:
             child = subprocess.Popen(
@@ -101,7 +101,12 @@ class DetachedProcesses:
         )
         # On disk before it counts: after a loss of power a node without its record is never started again.
         content = msgspec.json.encode(record)
-        write_whole(self._path(name), content, root=self._directory.parent)
+        try:
+            write_whole(self._path(name), content, root=self._directory.parent)
+        except OSError:
+            kill_session(child.pid)
+            self._reap(name)
+            raise
         return record
 
     def get(self, name: str) -> DetachedProcess | None:

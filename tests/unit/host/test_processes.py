@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -187,6 +188,24 @@ def test_detached_start_that_fails_at_once(tmp_path: Path) -> None:
             output=tmp_path / "one.log",
         )
     assert DetachedProcesses(tmp_path).all() == []
+
+
+def test_a_process_that_cannot_be_recorded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("host.detached.write_whole", full)
+    entry = f"RESURGE_TEST_MARK={os.getpid()}-{time.time()}"
+    name, _, value = entry.partition("=")
+    with pytest.raises(OSError, match="No space left"):
+        DetachedProcesses(tmp_path).start(
+            "one",
+            ["sleep", "60"],
+            environment={**os.environ, name: value},
+            directory=tmp_path,
+            output=tmp_path / "one.log",
+        )
+    assert processes_with_environment(entry) == []
 
 
 def test_damaged_record_is_ignored(tmp_path: Path) -> None:
