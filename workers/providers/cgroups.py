@@ -44,6 +44,8 @@ class CpuCaps:
             else:
                 (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")
             (group / "cgroup.procs").write_text(str(pid))
+        except ProcessLookupError:
+            pass  # it has ended already; others are capped all the same
         except OSError as error:
             self._give_up(str(error))
 

@@ -26,6 +26,30 @@ def test_two_installations_do_not_share_groups(tmp_path: Path) -> None:
     assert cgroups.group_name(tmp_path / "a") != cgroups.group_name(tmp_path / "b")
 
 
+@pytest.mark.parametrize(("error", "capped"), [(ProcessLookupError, True), (PermissionError, False)])
+def test_a_process_that_has_ended_leaves_the_caps_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError], capped: bool
+) -> None:
+    own = tmp_path / "cpu" / cgroups.group_name(tmp_path)
+    own.mkdir(parents=True)
+    for group in (own.parent, own):
+        (group / "cgroup.procs").touch()
+        (group / "cpu.cfs_quota_us").touch()
+    monkeypatch.setattr(cgroups, "V1", own.parent)
+    caps = CpuCaps(tmp_path)
+    write = Path.write_text
+
+    def refused(path: Path, text: str) -> int:
+        if path.parent.name == "node-1" and path.name == "cgroup.procs":
+            raise error
+        return write(path, text)
+
+    monkeypatch.setattr(Path, "write_text", refused)
+    caps.apply("node-1", 1, 50)
+    caps.apply("node-2", 2, 50)
+    assert (own / "node-2" / "cgroup.procs").exists() is capped
+
+
 def test_a_capped_process_gets_its_share_only(tmp_path: Path) -> None:
     caps = CpuCaps(tmp_path)
     if caps.state == "none":
