@@ -79,6 +79,8 @@ class Stored(Generic[S]):
     """Hexadecimal id of the session that an ephemeral znode belongs to; empty for a persistent one."""
     version: int = 0
     """The transaction that wrote it."""
+    created: int = 0
+    """The transaction that created the znode."""
 
 
 class Session:
@@ -248,7 +250,7 @@ class Session:
         except UnreadableValueError as error:
             self.refuse(path, str(error), version=stat.mzxid)
             return None
-        return Stored(value, _owner(stat), stat.mzxid)
+        return Stored(value, _owner(stat), stat.mzxid, stat.czxid)
 
     # ---- writing ---------------------------------------------------------------------------------
 

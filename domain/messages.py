@@ -56,7 +56,8 @@ S = TypeVar("S")
 
 class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
     """`nodes/<id>`, ephemeral: this node is here. `session` is the hexadecimal ZooKeeper session id.
-    `lifeline`: port at the address where the agent holds connections open, as long as it runs; 0 for none."""
+    `lifeline`: port at the address where the agent holds connections open, as long as it runs; 0 for none.
+    `created`: ZooKeeper's number of the transaction that created the znode, filled in where it is read."""
 
     id: NodeName
     address: Address
@@ -68,6 +69,7 @@ class NodeRegistration(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionId
     registered_at: Moment
     lifeline: Port = 0
+    created: BigCount = 0
 
 
 class NodeStats(msgspec.Struct, frozen=True, kw_only=True):

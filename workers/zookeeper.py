@@ -28,7 +28,8 @@ from host import environment
 from workers.quarantine import quarantine
 
 AHEAD = 86_400.0
-"""Seconds. A registration from so far in the future is refused: it would make all later ones look old."""
+"""Seconds. A registration from so far in the future is refused: what is written over it would look old, and
+its node be kept for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,11 @@ class WorkerSession(Session):
                 why = f"it was registered {ahead:.0f} s in the future, by the clock of this host"
                 self.refuse(Paths.node(name), why, version=one.version)
                 continue
-            registrations.append(msgspec.structs.replace(one.value, session=one.owner or one.value.session))
+            registrations.append(
+                msgspec.structs.replace(
+                    one.value, session=one.owner or one.value.session, created=one.created
+                )
+            )
         return registrations
 
     def heartbeats(self, names: Iterable[str]) -> list[NodeStats]:

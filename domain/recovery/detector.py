@@ -209,7 +209,12 @@ class FailureDetector:
                 node.pid = registration.pid
                 node.heard_at = max(node.heard_at, self.now)
             return []
-        if known is not None and registration.registered_at < known.registered_at:
+        # A node's clock may be put back, and a ZooKeeper that has lost its data counts from the beginning.
+        if (
+            known is not None
+            and registration.created <= known.created
+            and registration.registered_at < known.registered_at
+        ):
             node.registration = known  # an older registration than the one already seen
             return []
         if node.state == "lost":

@@ -28,7 +28,9 @@ from domain.recovery.liveness import (
 LIMITS = Limits(heartbeat_interval=1.0, session_timeout=4.0)
 
 
-def registration(name: str, session: str = "a", pid: int = 1, at: float = 0.0) -> NodeRegistration:
+def registration(
+    name: str, session: str = "a", pid: int = 1, at: float = 0.0, created: int = 0
+) -> NodeRegistration:
     return NodeRegistration(
         id=name,
         address="127.0.1.1",
@@ -38,6 +40,7 @@ def registration(name: str, session: str = "a", pid: int = 1, at: float = 0.0) -
         pid=pid,
         session=session,
         registered_at=at,
+        created=created,
     )
 
 
@@ -212,10 +215,22 @@ def test_new_process_under_an_old_name_is_a_loss_and_an_empty_node() -> None:
 
 def test_older_registration_is_ignored() -> None:
     cluster = Cluster("n1").calm()
-    cluster.registered["n1"] = registration("n1", session="new", at=10.0)
+    cluster.registered["n1"] = registration("n1", session="new", at=10.0, created=7)
     cluster.run(1)
-    cluster.registered["n1"] = registration("n1", session="older", at=5.0)
+    cluster.registered["n1"] = registration("n1", session="older", at=5.0, created=6)
     assert cluster.run(5) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "created"), [(5.0, 8), (15.0, 6)], ids=["its clock was put back", "ZooKeeper lost its data"]
+)
+def test_a_later_registration_counts(at: float, created: int) -> None:
+    cluster = Cluster("n1").calm()
+    cluster.registered["n1"] = registration("n1", session="new", at=10.0, created=7)
+    cluster.run(1)
+    cluster.registered["n1"] = registration("n1", session="later", at=at, created=created)
+    said = cluster.run(5)
+    assert [one.registration.session for one in said if isinstance(one, NodeAlive)] == ["later"]
 
 
 def test_a_new_detector_knows_from_the_database_and_waits_before_judging() -> None:
