@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,6 +73,7 @@ class Nodes:
         self._order = order
         self._list_at = 0.0
         self._listed = False
+        self._came: set[str] = set()
 
     def step(self) -> None:
         if time.monotonic() >= self._list_at:
@@ -90,8 +91,10 @@ class Nodes:
             return
         self._list_at = time.monotonic() + self._provider.list_interval
         if self._order.exists():
-            if first_nodes_launch(provider=self._provider, known=known, order=self._order):
+            self._came |= {node.description.name for node in known if node.alive}
+            if first_nodes_launch(provider=self._provider, known=known, order=self._order, came=self._came):
                 self._list_at = 0.0  # what was dead in this listing may run by now
+                self._came.clear()
             else:
                 self._list_at = time.monotonic() + max(LIST_AGAIN, self._provider.list_interval)
         else:
@@ -99,11 +102,14 @@ class Nodes:
         self._listed = True
 
 
-def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], order: Path) -> bool:
+def first_nodes_launch(
+    *, provider: NodeProvider, known: Iterable[RunningNode], order: Path, came: Collection[str]
+) -> bool:
     """Start the nodes of the last run again (same names, same disks) and ask for new ones up to the number
     ordered. The order is removed when it is carried out, so that a restarted launcher, which finds dead
     nodes, does not mistake them for ones to be started. False where a node comes back later, or could not be
-    started: then the order stays and is looked at again, and no dead node is released before."""
+    started: then the order stays and is looked at again, and no dead node is released before. Those that
+    `came`, and have died since, are not started again."""
     wanted = _order_read(order)
     if wanted is None:
         return False
@@ -117,7 +123,7 @@ def first_nodes_launch(*, provider: NodeProvider, known: Iterable[RunningNode], 
             node=_resized(node.description, wanted) if wanted.resize else node.description,
         )
         for node in known
-        if not node.alive
+        if not node.alive and node.description.name not in came
     ]
     answers = _acquire(provider, stopped)
     requested = dict(
