@@ -140,7 +140,7 @@ class CheckpointStorage:
         self._storage.confirm([*found, manifest] if known else found)
         if not known:
             sizes[manifest] = len(content)
-        self._look_at(sizes)
+        self._storage.look_at(sizes, self.set_aside)
         return sum(sizes.values())
 
     def _new(self, group: Sequence[_File], there: Container[str]) -> dict[str, Path]:
@@ -163,7 +163,7 @@ class CheckpointStorage:
                 return
         self._storage.delete([path])
         self._storage.put({}, {path: content})
-        self._look_at({path: len(content)})
+        self._storage.look_at({path: len(content)}, self.set_aside)
 
     def _whole_manifest(self, path: str) -> bool:
         """Whether this manifest was stored before. What is there in part is set aside."""
@@ -176,19 +176,6 @@ class CheckpointStorage:
             self.set_aside([path])
             return False
         return True
-
-    def _look_at(self, sizes: dict[str, int]) -> None:
-        """Whether the storage has what it said that it stored; the bytes by name. Raises `UnavailableError`
-        for the first that it has not, so that it is not taken for stored, and is sent again next time."""
-        for path, expected in sizes.items():
-            found = self._storage.size(path)
-            if found == expected:
-                continue
-            where = self._storage.where(path)
-            if found is None:
-                raise UnavailableError(f"{where} was reported as stored, and is not there")
-            self.set_aside([path])
-            raise UnavailableError(f"{where} was reported as stored, and has {found} bytes of {expected}")
 
     # ---- reading ---------------------------------------------------------------------------------
 

@@ -109,27 +109,29 @@ class SavedKeys:
         return self._put(generation, epoch, states)[1]
 
     def _put(self, generation: int, epoch: int, states: Iterable[tuple[pa.Array, bytes]]) -> tuple[str, int]:
-        """The same; returns the name of the index as well."""
+        """The same; returns the name of the index as well. All of it was looked at then."""
         pieces: list[str] = []
         numbers: list[pa.Array] = []
         keys: list[pa.Array] = []
-        stored = 0
+        sizes: dict[str, int] = {}
         with TemporaryDirectory(prefix="keys-") as scratch:
             files: dict[str, Path] = {}
             for number, (mine, content) in enumerate(states):
                 name = f"{generation}.{epoch}.{number}.{checksum_of(content)}.piece"
-                files[f"{self._directory}/{name}"] = path = Path(scratch) / str(number)
+                files[self._path(name)] = path = Path(scratch) / str(number)
                 path.write_bytes(content)
                 pieces.append(name)
                 keys.append(mine)
                 numbers.append(pa.repeat(pa.scalar(number, pa.int32()), len(mine)))
-                stored += len(content)
+                sizes[self._path(name)] = len(content)
             if not pieces:
                 return "", 0
             index = Index(pa.concat_arrays(keys), pa.concat_arrays(numbers), pieces).encoded()
             name = f"{generation}.{epoch}.{checksum_of(index)}.index"
-            self._storage.put(files, {f"{self._directory}/{name}": index})
-        return name, stored + len(index)
+            sizes[self._path(name)] = len(index)
+            self._storage.put(files, {self._path(name): index})
+        self._storage.look_at(sizes, self._storage.delete)
+        return name, sum(sizes.values())
 
     def segments(self) -> list[Segment]:
         """The newest first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 CHUNK = 4 << 20
@@ -82,6 +82,20 @@ class StateStorage(ABC):
     @abstractmethod
     def size(self, name: str) -> int | None:
         """Bytes of an object; None if it is not there. Asks for the object itself, where lists may lag."""
+
+    def look_at(self, sizes: Mapping[str, int], set_aside: Callable[[Iterable[str]], object]) -> None:
+        """Whether the storage has what it said that it stored; the bytes by name. Raises `UnavailableError`
+        for the first that it has not, so that it is not taken for stored, and is sent again next time.
+        set_aside: takes away what is there of it."""
+        for name, expected in sizes.items():
+            found = self.size(name)
+            if found == expected:
+                continue
+            where = self.where(name)
+            if found is None:
+                raise UnavailableError(f"{where} was reported as stored, and is not there")
+            set_aside([name])
+            raise UnavailableError(f"{where} was reported as stored, and has {found} bytes of {expected}")
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:

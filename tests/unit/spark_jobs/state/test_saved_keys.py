@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,11 @@ from spark_jobs.state.directory_storage import DirectoryStorage
 from spark_jobs.state.key_states import KeySet, encoded, put_together, taken
 from spark_jobs.state.saved_keys import MERGED_FROM, Index, SavedKeys
 from spark_jobs.state.sealed import DamagedError
+from spark_jobs.state.state_storage import UnavailableError
 from spark_jobs.state.storage_urls import open_storage
 from spark_jobs.state.tables import StateTables
 from tests.examples import examples
+from tests.unit.spark_jobs.state.conformance.faults import WRITING, Fault, Faulty, Trouble
 
 
 def state_of(versions: dict[str, int]) -> StateTables:
@@ -42,6 +45,11 @@ def join(states: Sequence[StateTables]) -> StateTables:
 
 def saved_in(root: Path) -> SavedKeys:
     return SavedKeys(open_storage(f"file://{root}", force=False), "t", 1, "W[0]")
+
+
+def failing_in(root: Path) -> tuple[SavedKeys, Faulty]:
+    storage = Faulty(open_storage(f"file://{root}", force=False))
+    return SavedKeys(storage, "t", 1, "W[0]"), storage
 
 
 def store(saved: SavedKeys, epoch: int, versions: dict[str, int], generation: int = 1) -> None:
@@ -77,6 +85,41 @@ def test_storing_the_same_again_changes_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         store(saved, 5, {"a": 1})
     assert len(saved.segments()) == 1
+
+
+@pytest.mark.parametrize("fault", WRITING)
+@pytest.mark.parametrize("at", [0, 1])
+def test_what_counts_as_stored_is_there(tmp_path: Path, fault: Fault, at: int) -> None:
+    """at: the piece, or the index."""
+    saved, storage = failing_in(tmp_path)
+    storage.trouble = Trouble(fault, at)
+    for _ in range(3):
+        with contextlib.suppress(UnavailableError):
+            store(saved, 5, {"a": 1})
+            break
+    else:
+        pytest.fail("it was never stored")
+    assert storage.trouble.met
+    assert found(saved, "a") == {"a": 1}
+
+
+@pytest.mark.parametrize("fault", WRITING)
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_merge_that_is_not_stored_deletes_nothing(tmp_path: Path, fault: Fault, at: int) -> None:
+    saved, storage = failing_in(tmp_path)
+    expected = {f"k{epoch}": epoch for epoch in range(1, MERGED_FROM + 1)}
+    for key, epoch in expected.items():
+        store(saved, epoch, {key: epoch})
+    listed = saved.segments()
+
+    def joined(states: Sequence[StateTables]) -> StateTables:
+        storage.trouble = Trouble(fault, at)
+        return join(states)
+
+    with pytest.raises(UnavailableError):
+        saved.merge(take, joined)
+    assert {one.name for one in listed} <= {one.name for one in saved.segments()}
+    assert found(saved, *expected) == expected
 
 
 def damage(root: Path, pattern: str) -> None:
