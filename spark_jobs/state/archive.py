@@ -24,7 +24,7 @@ from typing import Self
 import msgspec
 
 from domain.topology import Topology, TopologyError, TopologySpec, partition_directory
-from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, StoredManifest
+from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment, Found, StoredManifest
 from spark_jobs.state.chunks import ChunkEntry
 from spark_jobs.state.records import CheckpointRecord, decode_record
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, seal, unseal
@@ -55,9 +55,10 @@ def archive_write(
     progress: Progress | None = None,
 ) -> CheckpointRecord:
     """Copy a complete checkpoint into a file. Raises `DamagedError` if a part of it is missing or changed,
-    and `StorageError`."""
+    or it was taken again meanwhile, and `StorageError`."""
     record = storage.record(deployment, checkpoint)
     partitions = _partitions(record)
+    manifests = {one: storage.find(deployment, checkpoint, one) for one in partitions}
     index = _Index(
         format=FORMAT, record=msgspec.Raw(msgspec.json.encode(record)), partitions=list(partitions)
     )
@@ -68,15 +69,31 @@ def archive_write(
             for number, partition in enumerate(partitions):
                 if progress is not None:
                     progress(partition, number, len(partitions))
-                found = storage.find(deployment, checkpoint, partition)
+                found = manifests[partition]
                 _add(archive, _manifest_name(partition), seal(msgspec.json.encode(found.manifest)))
                 for name, entry in {one.name: one for one in found.manifest.files()}.items():
                     storage.fetch(found, entry, copy)
                     with copy.open("rb") as file:
                         archive.addfile(_member(_file_name(partition, name), entry.bytes), file)
                     copy.unlink()
+    _require_one_history(storage, deployment, record, manifests)
     with SavepointArchive(target) as archive:
         return archive.record
+
+
+def _require_one_history(
+    storage: CheckpointStorage, deployment: Deployment, record: CheckpointRecord, manifests: dict[str, Found]
+) -> None:
+    """A topology that was put back to an older checkpoint takes the same number again. Raises `DamagedError`
+    if it did, or has begun to, since the record was read."""
+    number = record.checkpoint
+    if (
+        len({one.job for one in manifests.values()}) > 1
+        or any(storage.find(deployment, number, one) != found for one, found in manifests.items())
+        or storage.record(deployment, number) != record
+    ):
+        what = f"checkpoint {number} of {record.topology!r} was taken again while it was copied"
+        raise DamagedError(f"{what}: copy it anew")
 
 
 class SavepointArchive:

@@ -76,8 +76,10 @@ KnownNames = dict[int, dict[str, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A manifest as it was found in storage: where, and where its files are."""
+    """A manifest as it was found in storage: where, and where its files are. job: generation and attempt of
+    the one that left it, which is the same for all partitions of a complete checkpoint."""
 
+    job: tuple[int, int]
     path: str
     files: str
     manifest: Manifest
@@ -202,7 +204,8 @@ class CheckpointStorage:
                 what = f"generation {stored.generation}, attempt {stored.attempt}"
                 raise DamagedError(f"{where} is that of {what}")
             manifest = decode_manifest(bytes(stored.manifest), where, epoch=checkpoint)
-        return Found(path, f"{_base(deployment)}/files/{_directory(partition)}", manifest)
+        files = f"{_base(deployment)}/files/{_directory(partition)}"
+        return Found(max(versions), path, files, manifest)
 
     def _find_unsealed(self, deployment: Deployment, checkpoint: int, partition: str, missing: str) -> Found:
         """As versions before this one stored it, without saying whose it is."""
@@ -214,7 +217,7 @@ class CheckpointStorage:
             raise self._missing(missing) from error
         with self._at(path) as where:
             manifest = decode_manifest(body, where, epoch=checkpoint)
-        return Found(path, f"{base}/files/{_directory(partition)}", manifest)
+        return Found((0, 0), path, f"{base}/files/{_directory(partition)}", manifest)
 
     def _missing(self, path: str, *aside: str) -> DamagedError:
         """What to raise for something that is not there. Raises `UnavailableError` if nothing of the topology

@@ -102,6 +102,40 @@ def test_a_checkpoint_that_lacks_something_is_not_copied(storage: Kept, tmp_path
         archive_write(storage, HERE, 20, tmp_path / "a.tar")
 
 
+AGAIN = r"checkpoint 20 of 'counts' was taken again while it was copied"
+
+
+def take_again(storage: Kept, root: Path, partition: str) -> None:
+    store = StateStore(root / f"{partition} again")
+    upload(storage, store, grown(store, EMPTY, 20), topology="counts", partition=partition, generation=9)
+
+
+@pytest.mark.parametrize("again", [["S[0]"], ["N[0]"], ["S[0]", "N[0]"], []])
+@pytest.mark.parametrize("at", ["S[0]", "N[0]"])
+def test_a_checkpoint_that_is_taken_again_is_not_copied(
+    storage: Kept, tmp_path: Path, again: list[str], at: str
+) -> None:
+    """The topology is put back to an older one while this one is copied."""
+
+    def taken_again(partition: str, done: int, total: int) -> None:
+        if partition == at:
+            for one in again:
+                take_again(storage, tmp_path, one)
+            if not again:
+                storage.store_record(msgspec.structs.replace(record(), version=4))
+
+    with pytest.raises(DamagedError, match=AGAIN):
+        archive_write(storage, HERE, 20, tmp_path / "a.tar", progress=taken_again)
+
+
+def test_a_checkpoint_that_is_being_taken_again_is_not_copied(storage: Kept, tmp_path: Path) -> None:
+    take_again(storage, tmp_path, "N[0]")
+    with pytest.raises(DamagedError, match=AGAIN):
+        archive_write(storage, HERE, 20, tmp_path / "a.tar")
+    take_again(storage, tmp_path, "S[0]")
+    archive_write(storage, HERE, 20, tmp_path / "a.tar")
+
+
 def test_a_record_takes_the_place_of_that_of_an_undone_checkpoint(storage: Kept) -> None:
     later = msgspec.structs.replace(record(), version=4)
     storage.store_record(later)
