@@ -15,7 +15,8 @@ from pathlib import Path
 CHUNK = 4 << 20
 """Bytes of an object that a server is sent or asked for at once, where it keeps objects in parts."""
 
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]*@")
+# A password may have an @ or a / that is not encoded; without a colon before the first / there is none.
+_USER_INFO = re.compile(r"(?<=://)(?:[^/?#\s:]*:[^?#\s]*@(?:[^/\s]*@)?|[^/\s]*@)")
 _QUERY_SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|secret|token|key)[^=&\s]*=)[^&\s]*")
 
 

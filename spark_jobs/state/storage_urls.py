@@ -18,6 +18,7 @@ ROOT = "resurge-checkpoints"
 """What the names of keys in Redis begin with, where the URL does not say."""
 _S3 = frozenset({"s3", "s3a"})
 _INSTALL_S3 = "install what S3 needs: pip install --require-hashes -r requirements/s3.txt"
+_ENCODE = "in a password, write @ as %40, / as %2F, ? as %3F and # as %23"
 _WRITE = (
     "write file:///directory, s3://bucket/directory, redis://host:6379/0, postgresql://user@host/database, "
     "or another URL that fsspec opens"
@@ -38,14 +39,16 @@ def open_storage(url: str, *, force: bool = True) -> StateStorage:
 def _redis(url: str) -> StateStorage:
     from spark_jobs.state.redis_storage import RedisStorage, redis_client
 
+    _require_port(url, "Redis")
     parts = urlsplit(url)
     root = ""
     if parts.scheme != "unix":
         # redis://host:6379/0/some/name: the number of the database, then what keys begin with.
         number, _, root = parts.path.strip("/").partition("/")
         if number and not number.isdigit():
-            raise UnusableUrlError(f"{masked(url)}: {number!r} is not the number of a database of Redis")
-        url = parts._replace(path=f"/{number}").geturl()
+            what = "what follows the host is not the number of a database of Redis"
+            raise UnusableUrlError(f"{masked(url)}: {what}; {_ENCODE}")
+        url = parts._replace(path=f"/{number}", fragment="").geturl()
     try:
         client = redis_client(url, "" if parts.password else checkpoints_password())
     except (ValueError, TypeError) as error:
@@ -65,16 +68,25 @@ def _postgresql(url: str) -> StateStorage:
         secret = urlsplit(url).password or ""
         words = str(error).strip().replace(secret, "...") if secret else str(error).strip()
         raise UnusableUrlError(f"{masked(url)} is no URL of PostgreSQL: {masked(words)}") from None
-    try:
-        _ = urlsplit(url).port
-    except ValueError:
-        raise UnusableUrlError(f"{masked(url)} is no URL of PostgreSQL: its port is no number") from None
+    _require_port(url, "PostgreSQL")
+    if str(said.get("host", "")).rfind("@") > 0:
+        raise UnusableUrlError(f"{masked(url)} is no URL of PostgreSQL: its host has an @; {_ENCODE}")
     if not said.get("dbname"):
         raise UnusableUrlError(f"{masked(url)} names no database: write postgresql://user@host/database")
     password = checkpoints_password()
     if password and not said.get("password"):
         said["password"] = password
     return PostgresqlStorage(make_conninfo("", **said), masked(url))
+
+
+def _require_port(url: str, kind: str) -> None:
+    """Where it is not a number, it may be the beginning of a password, which the libraries would show."""
+    try:
+        _ = urlsplit(url).port
+    except ValueError:
+        raise UnusableUrlError(
+            f"{masked(url)} is no URL of {kind}: its port is no number; {_ENCODE}"
+        ) from None
 
 
 def _fsspec(url: str, scheme: str, force: bool) -> StateStorage:
