@@ -124,10 +124,12 @@ def prune(
     pause: Callable[[float], object] = time.sleep,
 ) -> None:
     """Delete the checkpoints below the first of those kept (ascending), then the files that none of the
-    others names, and what earlier deployments left. Files newer than that checkpoint may belong to an upload
-    under way and stay. Raises `DamagedError`, and deletes nothing of this deployment, unless every checkpoint
-    that is kept is seen to be there with a manifest of every partition: a list may lag behind what is
-    stored. known: what manifests of this deployment name that were read before; it is brought up to date.
+    others names, also of partitions that none of them has, and what earlier deployments left. Files that are
+    not older than that checkpoint may belong to an upload under way and stay: states that are divided anew
+    are of the epoch that a version goes on from. Raises `DamagedError`, and deletes nothing of this
+    deployment, unless every checkpoint that is kept is seen to be there with a manifest of every partition: a
+    list may lag behind what is stored. known: what manifests of this deployment name that were read before;
+    it is brought up to date.
     pause: waits for so many seconds, in which epochs have the CPU."""
     oldest = kept[0]
     stored = storage.checkpoints(deployment)
@@ -139,6 +141,7 @@ def prune(
     if not old:
         return
     named: dict[str, set[str]] = {}
+    unknown: set[str] = set()
     for number in stored[len(old) :]:
         needed = {partition_directory(one) for one in partitions} if number in complete else set[str]()
         for directory in needed.union(storage.partitions(deployment, number)):
@@ -147,16 +150,19 @@ def prune(
                 named.setdefault(directory, set()).update(names)
             elif directory in needed:
                 raise DamagedError(f"checkpoint {number} of {deployment.topology} lacks {directory}")
+            else:
+                unknown.add(directory)
     for number in old:
         storage.delete_checkpoint(deployment, number)
         if known is not None:
             known.pop(number, None)
-    for directory, names in named.items():
+    for directory in named.keys() | storage.file_directories(deployment) - unknown:
+        names = named.get(directory, set())
         storage.tidy(deployment, directory)
         gone = [
             name
             for name in storage.files(deployment, directory)
-            if name not in names and (epoch := _epoch(name)) is not None and epoch <= oldest
+            if name not in names and (epoch := _epoch(name)) is not None and epoch < oldest
         ]
         for first in range(0, len(gone), AT_ONCE):
             began = time.thread_time()

@@ -319,6 +319,11 @@ class CheckpointStorage:
         """Names and sizes of the stored files of a partition."""
         return self._storage.entries(f"{_base(deployment)}/files/{directory}")
 
+    def file_directories(self, deployment: Deployment) -> set[str]:
+        """Those of partitions that have stored files, also where no checkpoint has the partition any more."""
+        found = self._storage.entries(f"{_base(deployment)}/files")
+        return {name for name, size in found.items() if size is None}
+
     # ---- deleting --------------------------------------------------------------------------------
 
     def tidy(self, deployment: Deployment, directory: str) -> None:

@@ -113,6 +113,59 @@ def test_what_killed_agents_were_uploading_goes(world: World, monkeypatch: pytes
     assert not left.exists()
 
 
+GONE, GONE_DIRECTORY = "O3[1]", "O3-1"
+
+
+def of_a_partition_that_goes(world: World, *epochs: int) -> set[str]:
+    """Checkpoints that have it, too, each with a file more. Returns the names of all its files."""
+    store, newest = StateStore(world.root / "gone"), EMPTY
+    for epoch in epochs:
+        world.checkpoint(epoch)
+        newest = grown(store, newest, epoch)
+        upload(world.storage, store, newest, partition=GONE)
+    return set(world.storage.files(HERE, GONE_DIRECTORY))
+
+
+def test_files_of_partitions_that_no_checkpoint_has_go(world: World) -> None:
+    files = of_a_partition_that_goes(world, 10, 20)
+    world.checkpoint(30)
+    world.checkpoint(40)
+    world.prune(20, 30, 40)
+    assert set(world.storage.files(HERE, GONE_DIRECTORY)) == files, "the checkpoint 20 names both"
+    # An upload that is under way, of a version that has the partition again.
+    (path,) = world.root.glob(f"storage/{TOPOLOGY}/*/files/{DIRECTORY}/40.*")
+    late = {"30.divided.ab", "40.later.ab"}
+    for name in late:
+        (path.parent.with_name(GONE_DIRECTORY) / name).write_bytes(b"x")
+    world.prune(30, 40)
+    assert set(world.storage.files(HERE, GONE_DIRECTORY)) == late
+    assert len(world.files()) == 4
+
+
+def test_what_an_earlier_deletion_left_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_a_partition_that_goes(world, 10)
+    for epoch in (20, 30):
+        world.checkpoint(epoch)
+    with monkeypatch.context() as broken:
+        broken.setattr(CheckpointStorage, "tidy", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            world.prune(20)
+    assert world.storage.files(HERE, GONE_DIRECTORY)
+    world.prune(30)
+    assert not world.storage.files(HERE, GONE_DIRECTORY)
+
+
+def test_files_whose_manifest_was_set_aside_stay_with_its_checkpoint(world: World) -> None:
+    files = of_a_partition_that_goes(world, 10, 20)
+    world.checkpoint(30)
+    for path in world.root.glob(f"storage/{TOPOLOGY}/*/manifests/20/{GONE_DIRECTORY}/*.json"):
+        path.rename(path.with_name(path.name + DAMAGED))
+    world.prune(20, 30)
+    assert set(world.storage.files(HERE, GONE_DIRECTORY)) == files
+    world.prune(30)
+    assert not world.storage.files(HERE, GONE_DIRECTORY)
+
+
 def test_deletion_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between a few files each, so that epochs have the CPU."""
     monkeypatch.setattr(retention, "AT_ONCE", 2)
