@@ -39,6 +39,7 @@ NOT_SERVICES = {
     ("workers/database.py", "refuses"): "reads",
     ("workers/operations.py", "_rebalance"): "calls services",
     ("workers/operations.py", "_park"): "calls services",
+    ("workers/operations.py", "_recover"): "calls services",
     ("workers/operations.py", "_order"): "calls services",
 }
 

@@ -96,7 +96,7 @@ from controlplane.webhooks.deliveries import (
 )
 from controlplane.webhooks.models import Delivery, Webhook
 from controlplane.webhooks.posting import Outcome
-from controlplane.webhooks.sending import _lease_take, _record, _take
+from controlplane.webhooks.sending import _lease_end, _lease_take, _record, _take
 from controlplane.webhooks.services import (
     webhook_create,
     webhook_delete,
@@ -256,6 +256,7 @@ def sent() -> None:
     lease = uuid.uuid4()
     if _lease_take(webhook_id(), lease) and (sending := _take(webhook_id(), lease)) is not None:
         _record(sending, Outcome(duration=0.1, error="refused"))
+        _lease_end(webhook_id(), lease, failed=True)
 
 
 def undelivered_before() -> None:
