@@ -88,4 +88,22 @@ describe("applyEvents", () => {
     expect(state.entities.sample.has("t/4999")).toBe(true);
     expect(state.entities.sample.has("t/0")).toBe(false);
   });
+
+  it.each([
+    ["the newest complete checkpoint of each topology", "checkpoint", { state: "completed", epoch: 7 }, { state: "completed", epoch: 3 }, { topology: "busy", state: "failed" }],
+    ["alerts that go on", "alert", { state: "firing" }, { state: "resolved" }, { state: "resolved" }],
+    ["operations that have not ended", "operation", { ended_at: null }, { ended_at: "2026-01-01T00:00:00Z" }, { ended_at: "2026-01-01T00:00:00Z" }],
+    ["plans of the current generation", "plan", { generation: 4 }, { generation: 3 }, { topology: "busy", generation: 4 }],
+  ])("keeps %s, however old they are", (_, entity, stays, goes, other) => {
+    const first = [
+      event(11, "topology", "quiet", { name: "quiet", generation: 4 }),
+      event(12, entity, "goes", { topology: "quiet", ...goes }),
+      event(13, entity, "stays", { topology: "quiet", ...stays }),
+    ];
+    const others = Array.from({ length: 2_500 }, (_unused, i) => event(14 + i, entity, `other-${i}`, other));
+    const { state } = applyEvents(fromSnapshot(snapshot), [...first, ...others], 10, 2_513);
+    const rows = state.entities[entity as EntityName];
+    expect([rows.has("stays"), rows.has("goes"), rows.has("other-0"), rows.has("other-2499")]).toEqual([true, false, false, true]);
+    expect(rows.size).toBeLessThanOrEqual(2_000);
+  });
 });

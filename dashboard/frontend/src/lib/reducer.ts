@@ -1,7 +1,7 @@
 // The state every page shows: a snapshot of the control plane plus numbered events applied in order.
 // Pure: the store holds the current state and decides what to do about a gap.
 
-import { ENTITY_NAMES, type EntityName, type EntityTypes, type NumberedEvent, type Snapshot } from "./entities.generated";
+import { ENTITY_NAMES, type Checkpoint, type EntityName, type EntityTypes, type NumberedEvent, type Snapshot } from "./entities.generated";
 
 export type Entities = { readonly [E in EntityName]: ReadonlyMap<string, EntityTypes[E]> };
 
@@ -12,7 +12,7 @@ export interface State {
 
 export type Outcome = { state: State; gap: boolean; touched: ReadonlySet<EntityName> };
 
-// Series and journals grow for ever; the page keeps the newest rows, the server keeps the rest.
+// Series and journals grow for ever; the page keeps the newest rows and those of `spared`, the server keeps the rest.
 const KEEP: Partial<Record<EntityName, number>> = { sample: 4_000, problem: 400, checkpoint: 400, entry: 2_000, operation: 200, plan: 400, alert: 2_000, silence: 600 };
 
 export function emptyState(): State {
@@ -50,12 +50,10 @@ export function applyEvents(state: State, events: readonly NumberedEvent[], afte
     }
     last = event.sequence;
   }
-  for (const [entity, rows] of copies) trim(rows, KEEP[entity]);
+  const entities = copies.size ? ({ ...state.entities, ...Object.fromEntries(copies) } as Entities) : state.entities;
+  for (const [entity, rows] of copies) trim(rows, KEEP[entity], () => spared(entity, entities));
   return {
-    state: {
-      sequence: Math.max(last, upto),
-      entities: copies.size ? ({ ...state.entities, ...Object.fromEntries(copies) } as Entities) : state.entities,
-    },
+    state: { sequence: Math.max(last, upto), entities },
     gap: false,
     touched: new Set(copies.keys()),
   };
@@ -65,11 +63,34 @@ function isEntity(name: string): name is EntityName {
   return (ENTITY_NAMES as readonly string[]).includes(name);
 }
 
-function trim(rows: Map<string, unknown>, keep: number | undefined): void {
+function trim(rows: Map<string, unknown>, keep: number | undefined, spared: () => ReadonlySet<unknown>): void {
   if (keep === undefined || rows.size <= keep * 1.1) return;
+  const stays = spared();
   let surplus = rows.size - keep;
-  for (const key of rows.keys()) {
-    if (surplus-- <= 0) break;
+  for (const [key, row] of rows) {
+    if (surplus <= 0) break;
+    if (stays.has(row)) continue;
     rows.delete(key);
+    surplus -= 1;
   }
+}
+
+/** Rows that stay however old they are: a snapshot has them beside the newest ones, and pages count on them. */
+function spared(entity: EntityName, { alert, checkpoint, operation, plan, topology }: Entities): ReadonlySet<unknown> {
+  switch (entity) {
+    case "alert": return new Set([...alert.values()].filter((row) => row.state !== "resolved"));
+    case "checkpoint": return new Set(newestComplete(checkpoint.values()));
+    case "operation": return new Set([...operation.values()].filter((row) => row.ended_at === null));
+    case "plan": return new Set([...plan.values()].filter((row) => row.generation === topology.get(row.topology)?.generation));
+    default: return new Set();
+  }
+}
+
+/** Of each topology. */
+function newestComplete(rows: Iterable<Checkpoint>): Iterable<Checkpoint> {
+  const newest = new Map<string, Checkpoint>();
+  for (const row of rows) {
+    if (row.state === "completed" && row.epoch >= (newest.get(row.topology)?.epoch ?? 0)) newest.set(row.topology, row);
+  }
+  return newest.values();
 }
