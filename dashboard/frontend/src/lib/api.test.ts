@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { errorText } from "./api";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { errorText, fetchSamples } from "./api";
 
 describe("errorText", () => {
   it("joins what the server says", () => {
@@ -9,5 +9,20 @@ describe("errorText", () => {
   it("has a sentence for an answer that says nothing", () => {
     expect(errorText(null, 404)).toContain("no longer exists");
     expect(errorText("<html>", 502)).toBe("The server answered 502.");
+  });
+});
+
+describe("fetchSamples", () => {
+  afterEach(() => void vi.unstubAllGlobals());
+
+  it("reads page after page until there is none", async () => {
+    const rows = Array.from({ length: 2_300 }, (_, i) => ({ at: new Date(i * 1000).toISOString() }));
+    vi.stubGlobal("fetch", async (address: string) => {
+      const asked = new URL(address, "http://here").searchParams;
+      const [offset, limit] = [Number(asked.get("offset")), Number(asked.get("limit"))];
+      const next = offset + limit < rows.length ? "http://behind.a.proxy/next" : null;
+      return new Response(JSON.stringify({ count: rows.length, next, results: rows.slice(offset, offset + limit) }));
+    });
+    expect(await fetchSamples("hashtags", 0, 2_300)).toEqual(rows);
   });
 });

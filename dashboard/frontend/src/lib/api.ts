@@ -76,11 +76,16 @@ export const fetchSnapshot = (): Promise<Snapshot> => call<Snapshot>("snapshot/"
 /** What the sparklines of a page begin with that has just been opened. */
 export const fetchRecent = (): Promise<Recent> => call<Recent>("snapshot/recent/");
 
-/** Availability samples that are older than what the snapshot brings, oldest first. */
+/** Availability samples that are older than what the snapshot brings, oldest first: all of them, page by page. */
 export async function fetchSamples(topology: string, since: number, until: number): Promise<Omit<Sample, "topology">[]> {
-  const time = (at: number): string => encodeURIComponent(new Date(at * 1000).toISOString());
-  const path = `topologies/${encodeURIComponent(topology)}/availability/?since=${time(since)}&until=${time(until)}&limit=1000`;
-  return (await call<{ results: Omit<Sample, "topology">[] }>(path)).results;
+  const time = (at: number): string => new Date(at * 1000).toISOString();
+  const samples: Omit<Sample, "topology">[] = [];
+  for (;;) {
+    const query = new URLSearchParams({ since: time(since), until: time(until), limit: "1000", offset: String(samples.length) });
+    const page = await call<{ next: string | null; results: Omit<Sample, "topology">[] }>(`topologies/${encodeURIComponent(topology)}/availability/?${query}`);
+    samples.push(...page.results);
+    if (!page.next || !page.results.length) return samples;
+  }
 }
 
 /** Figures of a resource from one time to another, such as `nodes/node-1/`; seconds since 1970. */

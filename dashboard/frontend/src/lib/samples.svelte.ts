@@ -3,11 +3,16 @@
 import { fetchSamples } from "./api";
 import { pointsOf, type Point } from "./curve";
 import { samplesOf } from "./select";
+import { store } from "./store.svelte";
 
-/** Reads samples of `from..to` that the store does not have; asks the server once for each topology. */
+/** Seconds that may be missing before the server is asked. */
+const MISSING = 15;
+
+/** Reads samples of `from..to` that the store does not have, and those that the store has dropped since. */
 export class OlderSamples {
   private older = $state.raw(new Map<string, Point[]>());
-  private readonly asked = new Set<string>();
+  /** By topology, up to when the server was asked; Infinity while its answer is awaited. */
+  private readonly asked = new Map<string, number>();
   failed = $state("");
 
   points(topology: string, from: number, to: number): Point[] {
@@ -16,14 +21,24 @@ export class OlderSamples {
     return [...(this.older.get(topology) ?? []).filter((point) => point.at < first), ...known];
   }
 
-  /** To be called from an effect: fetches what is missing at the beginning. */
+  /** To be called from an effect: fetches what is missing before the first sample of the store. */
   fill(topology: string, from: number, to: number): void {
     const first = pointsOf(samplesOf(topology, from, to))[0]?.at ?? Infinity;
-    if (first - from < 15 || this.asked.has(topology)) return;
-    this.asked.add(topology);
-    void fetchSamples(topology, from, Math.min(to, first)).then(
-      (samples) => (this.older = new Map(this.older).set(topology, pointsOf(samples))),
-      (error: unknown) => (this.failed = error instanceof Error ? error.message : String(error)),
+    const until = Math.min(to, first, store.serverNow());
+    const since = this.older.get(topology)?.at(-1)?.at ?? from;
+    if (until - Math.max(since, this.asked.get(topology) ?? from) < MISSING) return;
+    this.asked.set(topology, Infinity);
+    void fetchSamples(topology, since, until).then(
+      (samples) => {
+        this.asked.set(topology, until);
+        const before = (this.older.get(topology) ?? []).filter((point) => point.at < since);
+        this.older = new Map(this.older).set(topology, [...before, ...pointsOf(samples)]);
+        this.failed = "";
+      },
+      (error: unknown) => {
+        this.asked.set(topology, until);
+        this.failed = error instanceof Error ? error.message : String(error);
+      },
     );
   }
 }
