@@ -42,6 +42,7 @@ class Store {
   private again = false;
   private connection: Connection | null = null;
 
+  private retry = (): void => {};
   /** Why the page may be out of date, so that no action is possible; empty while it is not. */
   get stale(): string {
     if (!this.loaded) return "";
@@ -49,6 +50,7 @@ class Store {
     if (this.link === "lost") return "Not connected to the server.";
     return this.silence > SILENT ? "The server does not answer." : "";
   }
+    if (this.problem) return `The state could not be loaded again: ${this.problem}`;
 
   /** Number of the newest event that the page shows. */
   get sequence(): number {
@@ -84,7 +86,7 @@ class Store {
   retryNow(): void {
     if (this.silence > SILENT) this.connection?.lose();
     this.connection?.retryNow();
-    if (this.problem) void this.refetch();
+    this.retry();
   }
 
   setPaused(paused: boolean): void {
@@ -168,7 +170,10 @@ class Store {
         break;
       } catch (error) {
         this.problem = error instanceof ApiError ? error.message : String(error);
-        await new Promise((resolve) => setTimeout(resolve, Math.min(8_000, 500 * 2 ** attempt)));
+        await new Promise<void>((resolve) => {
+          this.retry = resolve;
+          setTimeout(resolve, Math.min(8_000, 500 * 2 ** attempt));
+        });
       }
     }
     this.fetching = false;
