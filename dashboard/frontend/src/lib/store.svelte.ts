@@ -37,20 +37,22 @@ class Store {
   revision = $state(0);
 
   private held: EventsMessage[] = [];
+  /** The state is to be loaded anew when updates go on. */
+  private due = false;
   private offset = 0;
   private fetching = false;
   private again = false;
+  private retry = (): void => {};
   private connection: Connection | null = null;
 
-  private retry = (): void => {};
   /** Why the page may be out of date, so that no action is possible; empty while it is not. */
   get stale(): string {
     if (!this.loaded) return "";
     if (this.link === "signed-out") return "You were signed out.";
     if (this.link === "lost") return "Not connected to the server.";
+    if (this.problem) return `The state could not be loaded again: ${this.problem}`;
     return this.silence > SILENT ? "The server does not answer." : "";
   }
-    if (this.problem) return `The state could not be loaded again: ${this.problem}`;
 
   /** Number of the newest event that the page shows. */
   get sequence(): number {
@@ -66,7 +68,7 @@ class Store {
     this.connection = new Connection(`${scheme}://${location.host}/ws/v1/`, {
       sequence: () => (this.loaded ? this.reached() : null),
       events: (message) => this.receive(message),
-      resync: () => void this.refetch(),
+      resync: () => this.resync(),
       heard: (time) => this.heard(time),
       opened: () => (this.link = this.loaded ? "live" : "connecting"),
       closed: (retryAt) => {
@@ -95,7 +97,7 @@ class Store {
     const held = this.held;
     this.held = [];
     this.waiting = 0;
-    if (held.reduce((sum, message) => sum + message.events.length, 0) > MOST_WAITING) void this.refetch();
+    if (this.due) void this.refetch();
     else for (const message of held) this.apply(message);
     this.tick();
   }
@@ -125,11 +127,18 @@ class Store {
     if (!this.loaded) return;
     if (this.paused) {
       if (message.after > this.reached()) return this.connection?.subscribe();
-      this.held.push(message);
       this.waiting += message.events.length;
+      if (this.waiting > MOST_WAITING) this.due = true;
+      if (this.due) this.held = [{ ...message, events: [] }]; // only how far they reach
+      else this.held.push(message);
       return;
     }
     this.apply(message);
+  }
+
+  private resync(): void {
+    if (this.paused && this.loaded) this.due = true;
+    else void this.refetch();
   }
 
   private apply(message: EventsMessage): void {
@@ -163,6 +172,7 @@ class Store {
         this.state = fromSnapshot(snapshot);
         this.held = [];
         this.waiting = 0;
+        this.due = false;
         this.problem = "";
         this.loaded = true;
         this.heardAt = this.changedAt = this.now = this.serverNow();
