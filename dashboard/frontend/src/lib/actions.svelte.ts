@@ -51,6 +51,8 @@ export interface Action {
   tag?: string;
   /** Called once an edit is done. */
   done?: () => void;
+  /** Called instead of an error in the dialog if what an edit was made from has changed. */
+  outdated?: () => void;
 }
 
 export interface Notice {
@@ -130,6 +132,10 @@ class Actions {
     }
   }
 
+      if (error instanceof ApiError && error.status === 412 && action.outdated) {
+        this.asked = null;
+        action.outdated();
+      }
   dismiss(id: string): void {
     this.notices = this.notices.filter((notice) => notice.id !== id);
   }

@@ -63,28 +63,32 @@ export function lineChanges(before: string, after: string): { added: number; rem
   return { added, removed: [...counts.values()].reduce((sum, left) => sum + left, 0) };
 }
 
-interface Draft {
+export interface Draft {
   /** The version it was made from; 0 of a new topology. */
   version: number;
   text: string;
 }
 const key = (topology: string): string => `resurge.draft.${topology}`;
 
-export function draftOf(topology: string, version: number): string | null {
+export function draftOf(topology: string): Draft | null {
   try {
     const draft = JSON.parse(sessionStorage.getItem(key(topology)) ?? "null") as Draft | null;
-    return draft && draft.version === version && typeof draft.text === "string" ? draft.text : null;
+    return draft && typeof draft.version === "number" && typeof draft.text === "string" ? draft : null;
   } catch {
     return null;
   }
 }
 
-/** `text` null: there is nothing to keep any more. */
-export function draftKeep(topology: string, version: number, text: string | null): void {
+/** `draft` null: there is nothing to keep any more. */
+export function draftKeep(topology: string, draft: Draft | null): void {
   try {
-    if (text === null) sessionStorage.removeItem(key(topology));
-    else sessionStorage.setItem(key(topology), JSON.stringify({ version, text } satisfies Draft));
+    if (draft === null) sessionStorage.removeItem(key(topology));
+    else sessionStorage.setItem(key(topology), JSON.stringify(draft));
   } catch {
     // Without storage a reload loses the draft; nothing else depends on it.
   }
 }
+
+/** What to know of a draft that was made from another version than the newest one; empty of any other. */
+export const outdatedWords = (made: number, newest: number): string =>
+  made === newest ? "" : `Your text was made from version ${made}, and version ${newest} is the newest one. Saving replaces what version ${newest} changed: compare them first.`;
