@@ -64,6 +64,9 @@ export interface Notice {
 }
 
 const ENDED = new Set(["succeeded", "failed"]);
+/** Milliseconds between two looks at what an action does: in the first five minutes, and afterwards. */
+const [SOON, LATER] = [500, 10_000];
+const SOON_TURNS = 300_000 / SOON;
 
 class Actions {
   /** What the dialog asks about, or null. */
@@ -72,6 +75,8 @@ class Actions {
   error = $state("");
   notices = $state.raw<Notice[]>([]);
   private key = "";
+  /** Notices that are not to be shown again. */
+  private readonly dismissed = new Set<string>();
 
   ask(action: Action): void {
     this.asked = action;
@@ -127,16 +132,17 @@ class Actions {
       // The key stays: pressing again after a lost answer repeats the question, not the action.
       this.error = error instanceof ApiError ? error.message : String(error);
       if (error instanceof ApiError && error.status >= 400 && error.status < 500) this.key = newKey();
+      if (error instanceof ApiError && error.status === 412 && action.outdated) {
+        this.asked = null;
+        action.outdated();
+      }
     } finally {
       this.busy = false;
     }
   }
 
-      if (error instanceof ApiError && error.status === 412 && action.outdated) {
-        this.asked = null;
-        action.outdated();
-      }
   dismiss(id: string): void {
+    this.dismissed.add(id);
     this.notices = this.notices.filter((notice) => notice.id !== id);
   }
 
@@ -147,7 +153,7 @@ class Actions {
     action.done?.();
   }
 
-  /** Tells how the operations go on until all have ended. `refused`: why others were not even begun. */
+  /** Tells how the operations go on until all have ended, or the notice was dismissed. `refused`: why others were not even begun. */
   private async follow(action: Action, begun: readonly Operation[], refused: readonly string[]): Promise<void> {
     const id = begun[0]?.id ?? newKey();
     let operations = [...begun];
@@ -156,10 +162,13 @@ class Actions {
       this.show({ id, title: action.title, state, text: outcomeText(operations, refused), at: Date.now() });
       return state;
     };
+    this.dismissed.delete(id);
     tell();
-    for (let turn = 0; operations.some((one) => !ENDED.has(one.state)) && turn < 600; turn += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      operations = await Promise.all(operations.map((one) => newest(one, turn % 6 === 5)));
+    for (let turn = 0; operations.some((one) => !ENDED.has(one.state)); turn += 1) {
+      const soon = turn < SOON_TURNS;
+      await new Promise((resolve) => setTimeout(resolve, soon ? SOON : LATER));
+      operations = await Promise.all(operations.map((one) => newest(one, !soon || turn % 6 === 5)));
+      if (this.dismissed.has(id)) return;
       tell();
     }
     if (tell() === "succeeded") setTimeout(() => this.dismiss(id), 8_000);
