@@ -11,8 +11,8 @@ describe("format", () => {
     ]);
   });
   it("keeps durations short", () => {
-    expect([0.24, 1.419, 42.2, 59.7, 200, 7500, 200_000].map(duration)).toEqual([
-      "240 ms", "1.42 s", "42 s", "1 min 0 s", "3 min 20 s", "2 h 5 min", "2 d 7 h",
+    expect([0.24, 1.419, 42.2, 59.7, 200, 3_570, 3_599.4, 3_599.6, 7500, 172_799.6, 200_000].map(duration)).toEqual([
+      "240 ms", "1.42 s", "42 s", "1 min 0 s", "3 min 20 s", "59 min 30 s", "59 min 59 s", "1 h 0 min", "2 h 5 min", "2 d 0 h", "2 d 7 h",
     ]);
   });
   it("spells a setting as it was set", () => {

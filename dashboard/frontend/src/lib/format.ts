@@ -50,9 +50,10 @@ export function duration(seconds: Maybe<number>): string {
   if (value < 0.9995) return `${Math.round(value * 1000)} ms`;
   if (value < 9.995) return `${value.toFixed(2)} s`;
   if (value < 59.5) return `${Math.round(value)} s`;
-  if (value < 3570) return `${Math.floor(Math.round(value) / 60)} min ${Math.round(value) % 60} s`;
-  if (value < 172_800) return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
-  return `${Math.floor(value / 86_400)} d ${Math.floor((value % 86_400) / 3600)} h`;
+  const whole = Math.round(value);
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  if (whole < 172_800) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3600)} h`;
 }
 
 /** A duration from a setting: 4 s, 0.5 s, 2 min, 1 min 30 s, with the digits of the setting. */
