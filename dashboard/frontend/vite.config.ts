@@ -23,6 +23,8 @@ export default defineConfig({
     rollupOptions: {
       input: { app: "src/main.ts" },
       output: {
+        // Each module is a request, with a kilobyte of headers.
+        experimentalMinChunkSize: 3_000,
         entryFileNames: "[name]-[hash].js",
         chunkFileNames: "[name]-[hash].js",
         assetFileNames: (asset) => (asset.names[0] === "style.css" ? "app.css" : "[name][extname]"),

@@ -1,1 +1,0 @@
-async function e(e){try{return await navigator.clipboard.writeText(e),!0}catch{const t=document.createElement("textarea");t.value=e,t.className="hidden-label",document.body.append(t),t.select();const a=document.execCommand("copy");return t.remove(),a}}export{e as c};
