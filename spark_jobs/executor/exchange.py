@@ -18,7 +18,7 @@ from domain.topology.spec import InputSpec, OperatorSpec
 from spark_jobs.operators.base import Combinable, Operator
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.state.key_hash import hash_strings
-from spark_jobs.state.key_states import NULL_KEY
+from spark_jobs.state.key_states import key_texts
 
 EMPTY = b""
 KEY = "key"
@@ -94,15 +94,12 @@ def _combining(
         if isinstance(operator := operators[target.name], Combinable) and stream.key == KEY
     }
     different = {operator.combine_key(): operator for operator in targets.values()}
+    ordered = [different[key] for key in sorted(different)]
     serving = {
-        key: min((one for one in different.values() if one.serves(operator, epoch_s)), key=_order)
+        key: next(one for one in ordered if one.serves(operator, epoch_s))
         for key, operator in different.items()
     }
     return {name: serving[operator.combine_key()] for name, operator in targets.items()}
-
-
-def _order(operator: Combinable) -> tuple[Any, ...]:
-    return operator.combine_key()
 
 
 def _combine(operator: Combinable, table: pa.Table | None) -> pa.Table | None:
@@ -158,8 +155,7 @@ def key_buckets(column: pa.ChunkedArray, count: int, *cuts: int) -> np.ndarray[A
     """The target of each row by a hash of its key that is the same in every process and on every machine;
     all rows without a key have the same. cuts: how many partitions `merge` streams behind it lead to, see
     `Routing`."""
-    texts = pc.fill_null(column.cast(pa.string()), NULL_KEY)
-    encoded = pc.dictionary_encode(texts).combine_chunks()
+    encoded = pc.dictionary_encode(key_texts(column))
     bucket = (hash_strings(encoded.dictionary) % np.uint64(count)).astype(np.int64)
     for before, after in pairwise((count, *cuts)):
         bucket = bucket * after // before
