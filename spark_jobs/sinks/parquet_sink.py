@@ -147,8 +147,10 @@ class ParquetSink:
         while (epoch := self._settled.get()) is not None:
             try:
                 self.put_in_order(epoch)
-            except Exception as error:  # the next round does what this one did not
+            except (OSError, SinkError) as error:
                 log.warning("outputs not put in order", topology=self._topology, error=str(error))
+            except Exception:  # the next round does what this one did not
+                log.exception("outputs not put in order", topology=self._topology)
 
     def put_in_order(self, settled: int) -> None:
         """One round: what the round before has replaced or retired goes, whole spans become one file, and the
