@@ -6,7 +6,7 @@ chosen group; matches in which the group took no part or is empty are left out. 
 
 Python's engine does some 800,000 tweets a second on one core, in a process with limited time (`matching`).
 Patterns of the shape `<mark>(\\w+)`, such as `#(\\w+)`, take linear time and need no limit. In batches that
-are worth it, `marked_words` finds their rows, three times faster.
+are worth it, `marked_words` finds their rows: in large ones it takes a quarter of the time.
 """
 
 from __future__ import annotations
