@@ -46,7 +46,7 @@ class DurableBatch:
         self._changed: set[Path] = set()
 
     def add(self, temporary: Path, target: Path, *, once: bool = False) -> None:
-        """`temporary`, complete and in the same directory, gets the name of `target`. once: unless there is
+        """`temporary`, complete and on the same file system, gets the name of `target`. once: unless there is
         a file of that name, which is an error then (`FileExistsError`)."""
         self._files[target] = temporary
         if once:

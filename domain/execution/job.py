@@ -25,13 +25,15 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """Changes only with the plan or the set of reachable nodes.
 
     `nodes[i]` is the node of slot i; `levels` gives the stage in which each partition runs. A stream inside a
-    level stays on its node (chained one_to_one partitions). `deployed`: as in `Plan`. `force`: outputs are
-    forced to disk before a task ends. `shadowed`, `branched`: operators of which some partitions have a
-    shadow, a branch. `masked`: columns whose values no report tells."""
+    level stays on its node (chained one_to_one partitions). `deployed`: as in `Plan`. `life`: number of the
+    driver that its tasks work for. `force`: outputs are forced to disk before a task ends. `shadowed`,
+    `branched`: operators of which some partitions have a shadow, a branch. `masked`: columns whose values no
+    report tells."""
 
     spec: TopologySpec
     generation: int
     deployed: int = 0
+    life: int = 0
     force: bool = True
     nodes: list[str]
     slots: dict[str, int]

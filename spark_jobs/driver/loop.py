@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -116,6 +117,7 @@ class EpochLoop:
         self.planner = planner
         self.clock = clock
         self.stop = stop
+        epoch_log.begin_life()
         self.placement = TaskPlacement(
             topology,
             cluster=cluster,
@@ -127,8 +129,8 @@ class EpochLoop:
             masked=masked,
             force=force,
             division=epoch_log.division,
+            life=epoch_log.life,
         )
-        epoch_log.begin_life()
         self.machine = EpochMachine(
             topology, recorded(epoch_log), checkpoints, realtime=planner.realtime, at=clock()
         )
@@ -239,21 +241,28 @@ class EpochLoop:
     # -- the epoch log and the input -------------------------------------------------------------------
 
     def _start_input(self, instruction: StartInput) -> None:
-        self._prepare_sink()
+        with suppress(SinkError):  # tried again, and told, when tasks are placed
+            self._prepare_sink()
         self.planner.start()
 
     def _prepare_sink(self) -> None:
-        """Readers may not see yet what the driver before this one put into the log last."""
+        """Readers may not see yet what the driver before this one put into the log last, and its tasks may
+        still write. Raises `SinkError`."""
         if not self._prepared:
-            self.sink.prepare(deployed=self.placement.deployed)
+            self.sink.prepare(deployed=self.placement.deployed, life=self.log.life)
             self._prepared = True
             self._show(self.log.position)
 
     def _end(self, instruction: End) -> DriverState | None:
         """Not before readers see all that the log says: no epoch follows with which they would."""
         if self.log.generation:
-            self._prepare_sink()
-            if not self._show(self.log.position):
+            try:
+                self._prepare_sink()
+                shown = self._show(self.log.position)
+            except SinkError as error:
+                self._status.problem(error.where, error.what, error.hint)
+                shown = False
+            if not shown:
                 self.coordination.changed.wait(SHOW_AGAIN)
                 return None
         return instruction.state
@@ -315,6 +324,7 @@ class EpochLoop:
         if self.cluster.replaying:  # executors have changed since the turn began: in the next one
             return TasksPlaced(at=self.clock(), absent=None, reachable=self.placement.layout is not None)
         try:
+            self._prepare_sink()
             absent = self.placement.follow(instruction.plan, self.planner.options, instruction.graph)
         except Exception as error:  # a node went away meanwhile: look again
             return self._failed(error, placing=True)

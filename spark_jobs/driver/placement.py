@@ -36,6 +36,7 @@ class TaskPlacement:
         masked: list[str],
         force: bool,
         division: Division | None = None,
+        life: int = 0,
     ) -> None:
         self.topology = topology
         self.layout: Layout | None = None
@@ -49,6 +50,7 @@ class TaskPlacement:
         self._masked = masked
         self._force = force
         self._division = division
+        self._life = life
         self._executors: frozenset[Executor] | None = None
         self._pinned: frozenset[Executor] = frozenset()
         self._ready: frozenset[Executor] = frozenset()
@@ -199,6 +201,7 @@ class TaskPlacement:
             spec=self.topology.spec,
             generation=plan.generation,
             deployed=self.deployed,
+            life=self._life,
             force=self._force,
             nodes=nodes,
             slots={p: slot[node] for p, node in plan.assignment.items() if node in slot},

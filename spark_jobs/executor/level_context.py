@@ -40,7 +40,9 @@ class LevelContext:
         self._giving_way = GivingWay(self.home) if self.job.spare else None
         self.buffers = OutputBuffers(self.home, self.topology.name, self.layout.deployed)
         sink = sink_create(self.layout.spec, self.layout.outputs, force=self.layout.force)
-        self.outputs = sink.outputs(deployed=self.layout.deployed, attempt=self.job.attempt)
+        self.outputs = sink.outputs(
+            deployed=self.layout.deployed, attempt=self.job.attempt, life=self.layout.life
+        )
         own: dict[str, Operator] = {
             operator.name: catalogue.create(
                 operator.kind,

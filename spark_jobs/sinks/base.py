@@ -56,14 +56,16 @@ class Sink(Protocol):
 
     def forget(self, *, deployed: int, after: int) -> None:
         """Before `prepare`: remove what was written of the epochs after one, none of which was committed.
-        Raises `SinkError`."""
+        Tasks of earlier drivers that go on can write nothing more. Raises `SinkError`."""
 
-    def outputs(self, *, deployed: int, attempt: int) -> TaskOutputs:
+    def outputs(self, *, deployed: int, attempt: int, life: int) -> TaskOutputs:
         """deployed: of the task; what is written for another deployment than that of `prepare` never counts.
-        attempt: grows with every replay if rows may differ between replays, else 0; the highest counts."""
+        attempt: grows with every replay if rows may differ between replays, else 0; the highest counts. life:
+        of the driver that the task works for; once a later one was prepared, nothing of it counts."""
 
-    def prepare(self, *, deployed: int) -> None:
-        """A driver begins to work on the deployment with this generation; called once in its life."""
+    def prepare(self, *, deployed: int, life: int) -> None:
+        """A driver begins to work on the deployment with this generation; called once in its life, which has
+        a greater number than those before. Raises `SinkError`."""
 
     def commit(self, *, epoch: int) -> None:
         """Show readers all epochs up to this one; repeated after a crash. Raises `SinkError`."""

@@ -6,7 +6,8 @@ The same rows give the same bytes, so writing an epoch again after a rollback ch
 without rows has no file; the file of an abandoned attempt is removed. The outputs of a task are forced to
 disk and get their names together, before the task says how far its partitions are: an epoch that the epoch
 log calls committed survives the loss of power. The generation is that of the plan that deployed the topology:
-a task of an earlier deployment that goes on writes into another directory.
+a task of an earlier deployment that goes on writes into another directory. One of an earlier driver can write
+nothing more (`spark_jobs.sinks.writing`).
 
 Operators that are not deterministic give other rows in a replay. Their files are named after the attempt,
 `part-<attempt>.parquet`, or `.empty` without rows. The highest attempt counts and removes lower ones: output
@@ -17,7 +18,6 @@ sent on must not differ from what an epoch that is run again would write.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,11 +26,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domain.topology import partition_id
-from host.durable import DurableBatch, temporary_name
+from domain.topology import partition_directory, partition_id
+from host.durable import DurableBatch
 from spark_jobs.sinks.base import SinkError, Written
 from spark_jobs.sinks.committed import ATTEMPT, deployment_directory
 from spark_jobs.sinks.tentative import tentative_path, tentative_table
+from spark_jobs.sinks.writing import Writing
 
 FILE_NAME: Final = "part.parquet"
 INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -65,15 +66,23 @@ def output_table(table: pa.Table) -> pa.Table:
 
 class OutputFiles:
     """The outputs of one task of a deployment. attempt: grows with every replay if rows may differ between
-    replays, else 0. force: see `DurableBatch`."""
+    replays, else 0. life: number of the driver that the task works for. force: see `DurableBatch`."""
 
     def __init__(
-        self, root: str | Path, topology: str, *, deployed: int, attempt: int = 0, force: bool = True
+        self,
+        root: str | Path,
+        topology: str,
+        *,
+        deployed: int,
+        attempt: int = 0,
+        life: int = 0,
+        force: bool = True,
     ) -> None:
         self._root = Path(root)
         self._topology = topology
         self._deployed = deployed
         self._attempt = attempt
+        self._writing = Writing(deployment_directory(self._root / topology, deployed), life)
         self._batch = DurableBatch(self._root, force=force)
         self._pending: dict[Path, tuple[str, int]] = {}
 
@@ -85,7 +94,7 @@ class OutputFiles:
         try:
             written = self._write(directory, name, epoch, table)
         except OSError as error:
-            raise _sink_error(error, directory, name, epoch) from error
+            raise self._sink_error(error, directory, name, epoch) from error
         if self._attempt:
             for _, failure in self.settle().values():
                 raise failure
@@ -97,20 +106,25 @@ class OutputFiles:
         """Write one epoch's tentative rows of one query, to replace those that exist. Raises `SinkError`."""
         directory = tentative_path(self._root, self._topology, self._deployed, operator, partition)
         directory /= f"epoch={epoch}"
-        if table is None or not table.num_rows:
-            shutil.rmtree(directory, ignore_errors=True)
-            return Written(0, 0)
-        target = directory / FILE_NAME
-        temporary = temporary_name(target)
+        name = partition_id(operator, partition)
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            write_table(temporary, tentative_table(instants_table(table), fidelity))
-            size = temporary.stat().st_size
-            temporary.rename(target)
+            if table is None or not table.num_rows:
+                self._writing.take_away(directory)
+                return Written(0, 0)
+            rows = tentative_table(instants_table(table), fidelity)
+            temporary = self._writing.fill(
+                f"{partition_directory(name)}.{epoch}", lambda path: write_table(path, rows)
+            )
+            try:
+                size = temporary.stat().st_size
+                directory.mkdir(parents=True, exist_ok=True)
+                temporary.rename(directory / FILE_NAME)
+            except OSError:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise _sink_error(error, directory, partition_id(operator, partition), epoch) from error
+            raise self._sink_error(error, directory, name, epoch) from error
         return Written(table.num_rows, size)
 
     def settle(self) -> dict[str, tuple[int, SinkError]]:
@@ -118,11 +132,12 @@ class OutputFiles:
         epoch of which the output is not in its place, and why."""
         pending, self._pending = self._pending, {}
         failures: dict[str, tuple[int, SinkError]] = {}
-        for target, error in self._batch.settle().items():
+        failed = self._batch.settle()
+        for target, error in failed.items():
             name, epoch = pending[target]
             if name not in failures or epoch < failures[name][0]:
-                failures[name] = epoch, _sink_error(error, target.parent, name, epoch)
-        for target in pending if self._attempt else ():
+                failures[name] = epoch, self._sink_error(error, target.parent, name, epoch)
+        for target in pending.keys() - failed.keys() if self._attempt else ():
             for other, file in _attempts(target.parent):
                 if other <= self._attempt and file.name != target.name:
                     file.unlink(missing_ok=True)
@@ -131,22 +146,22 @@ class OutputFiles:
     def _write(self, directory: Path, name: str, epoch: int, table: pa.Table | None) -> Written:
         rows = table is not None and table.num_rows > 0
         if not rows and not self._attempt:
-            if directory.exists():
-                shutil.rmtree(directory, ignore_errors=True)
-                if directory.exists():
-                    (directory / FILE_NAME).unlink()
+            if self._writing.take_away(directory):
                 self._batch.changed(directory.parent)
             return Written(0, 0)
         kind = "parquet" if rows else "empty"
         target = directory / (f"part-{self._attempt}.{kind}" if self._attempt else FILE_NAME)
-        directory.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_name(target)
-        try:
+
+        def fill(path: Path) -> None:
             if table is not None and rows:
-                write_table(temporary, output_table(table))
+                write_table(path, output_table(table))
             else:
-                temporary.touch()
+                path.touch()
+
+        temporary = self._writing.fill(f"{partition_directory(name)}.{epoch}", fill)
+        try:
             size = temporary.stat().st_size
+            directory.mkdir(parents=True, exist_ok=True)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -154,13 +169,19 @@ class OutputFiles:
         self._pending[target] = name, epoch
         return Written(table.num_rows if table is not None else 0, size)
 
-
-def _sink_error(error: OSError, directory: Path, name: str, epoch: int) -> SinkError:
-    return SinkError(
-        str(error.filename or directory),
-        f"the output of {name} for epoch {epoch} cannot be written: {error.strerror or error}",
-        "Check that the directory is writable and has space; the epoch is written again when it is.",
-    )
+    def _sink_error(self, error: OSError, directory: Path, name: str, epoch: int) -> SinkError:
+        if isinstance(error, FileNotFoundError) and not self._writing.directory.exists():
+            return SinkError(
+                str(self._writing.directory),
+                f"the output of {name} for epoch {epoch} cannot be written: a later driver of the topology "
+                "has closed this directory, or it was removed",
+                "Where no later driver runs, make the directory again; the epoch is written then.",
+            )
+        return SinkError(
+            str(error.filename or directory),
+            f"the output of {name} for epoch {epoch} cannot be written: {error.strerror or error}",
+            "Check that the directory is writable and has space; the epoch is written again when it is.",
+        )
 
 
 def _attempts(directory: Path) -> Iterator[tuple[int, Path]]:

@@ -12,7 +12,7 @@ import msgspec
 import structlog
 
 from domain.topology.spec import ParquetSinkSpec
-from host.durable import force_names, write_whole
+from host.durable import force_names, remove_abandoned, write_whole
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import (
     COMMITTED,
@@ -24,10 +24,12 @@ from spark_jobs.sinks.committed import (
 from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due, spans_found
 from spark_jobs.sinks.parquet import OutputFiles
 from spark_jobs.sinks.tentative import DIRECTORY as TENTATIVE_ROWS
+from spark_jobs.sinks.writing import writing_close, writing_directory, writing_open
 
 log = structlog.get_logger()
 DAY, GIGABYTE = 86_400.0, 1e9
 FORGET_HINT = "Rows that another version did not commit must go before this one goes on. It is tried again."
+PREPARE_HINT = "Check that the directory is writable and has space; the driver tries again."
 COMMIT_HINT = "Check that the directory is writable and has space; it is written again with the next epoch."
 
 
@@ -58,12 +60,13 @@ class ParquetSink:
         )
         self._directory = outputs / topology
         self._files = deployment_directory(self._directory, 0)
+        self._writing = writing_directory(self._files, 0)
         self._committed = Committed(topology=topology, deployed=0, epoch=0)
         self._lock = threading.Lock()
         self._settled: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def prepare(self, *, deployed: int) -> None:
+    def prepare(self, *, deployed: int, life: int) -> None:
         """What is stored of an earlier deployment has been put out of the way before."""
         self._files = deployment_directory(self._directory, deployed)
         try:
@@ -83,11 +86,21 @@ class ParquetSink:
             self._committed = before
         else:
             self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
+        try:
+            self._writing = writing_open(self._files, life)
+        except OSError as error:
+            what = f"tasks cannot write there: {error.strerror or error}"
+            raise SinkError(str(error.filename or self._files), what, PREPARE_HINT) from error
         self._thread = threading.Thread(target=self._work, name="outputs", daemon=True)
         self._thread.start()
 
     def forget(self, *, deployed: int, after: int) -> None:
         files = deployment_directory(self._directory, deployed)
+        try:
+            writing_close(files)
+        except OSError as error:
+            what = f"it cannot be closed to other tasks: {error.strerror or error}"
+            raise SinkError(str(error.filename or files), what, FORGET_HINT) from error
         epochs = "*/partition=*/epoch=*"
         for path in [*files.glob(epochs), *(files / TENTATIVE_ROWS).glob(epochs)]:
             number = path.name.removeprefix("epoch=")
@@ -100,8 +113,10 @@ class ParquetSink:
                     what = f"it cannot be removed: {error.strerror or error}"
                     raise SinkError(str(path), what, FORGET_HINT) from error
 
-    def outputs(self, *, deployed: int, attempt: int) -> OutputFiles:
-        return OutputFiles(self._root, self._topology, deployed=deployed, attempt=attempt, force=self._force)
+    def outputs(self, *, deployed: int, attempt: int, life: int) -> OutputFiles:
+        return OutputFiles(
+            self._root, self._topology, deployed=deployed, attempt=attempt, life=life, force=self._force
+        )
 
     def commit(self, *, epoch: int) -> None:
         with self._lock:
@@ -155,6 +170,7 @@ class ParquetSink:
     def put_in_order(self, settled: int) -> None:
         """One round: what the round before has replaced or retired goes, whole spans become one file, and the
         oldest are retired, also if that failed. settled: see `Sink.settle`."""
+        remove_abandoned(self._writing)
         remove_replaced(self._files, self._committed)
         try:
             self._compact(min(settled, self._committed.epoch))

@@ -34,8 +34,8 @@ def root(tmp_path: Path) -> Path:
     """Twelve committed epochs, ten of them in two files, and one that is not committed."""
     spec = ParquetSinkSpec(compact_s=5.0)
     sink = ParquetSink(tmp_path / "var" / "outputs", "hashtags", spec, operators=["O0"])
-    sink.prepare(deployed=1)
-    task = sink.outputs(deployed=1, attempt=0)
+    sink.prepare(deployed=1, life=1)
+    task = sink.outputs(deployed=1, attempt=0, life=1)
     for epoch in range(1, 14):
         for partition in (0, 1):
             table = pa.table({"window_end": [epoch], "key": [f"k{epoch}"], "count": [epoch]})

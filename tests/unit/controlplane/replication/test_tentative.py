@@ -148,8 +148,8 @@ def test_ended_periods_are_corrected_once_their_final_rows_are_committed(
 ) -> None:
     settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
     sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
-    sink.prepare(deployed=tentative.generation)
-    task = sink.outputs(deployed=tentative.generation, attempt=0)
+    sink.prepare(deployed=tentative.generation, life=1)
+    task = sink.outputs(deployed=tentative.generation, attempt=0, life=1)
     task.write_tentative("O1", 0, 7, rows(3, 4), 0.5)
     task.write("O1", 0, 7, rows(6, 4, 1))
     assert not task.settle()
@@ -191,8 +191,8 @@ def test_rows_of_another_deployment_are_not_compared(
     later = tentative.generation + 1
     RecoveryPlan.objects.create(topology=tentative, generation=later, kind="deploy")
     sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
-    sink.prepare(deployed=later)
-    task = sink.outputs(deployed=later, attempt=0)
+    sink.prepare(deployed=later, life=1)
+    task = sink.outputs(deployed=later, attempt=0, life=1)
     task.write("O1", 0, 7, rows(6, 4, 1))
     assert not task.settle()
     sink.commit(epoch=8)
@@ -207,8 +207,8 @@ def told_up_to_seven(tentative: Topology, settings: Any, tmp_path: Path) -> Parq
     """A sink with final rows that has told that epoch 7 counts, and nothing of later ones."""
     settings.RESURGE = dataclasses.replace(settings.RESURGE, outputs=str(tmp_path))
     sink = ParquetSink(tmp_path, "counts", ParquetSinkSpec(), operators=["O1"], force=False)
-    sink.prepare(deployed=tentative.generation)
-    task = sink.outputs(deployed=tentative.generation, attempt=0)
+    sink.prepare(deployed=tentative.generation, life=1)
+    task = sink.outputs(deployed=tentative.generation, attempt=0, life=1)
     task.write("O1", 0, 7, rows(6))
     assert not task.settle()
     sink.commit(epoch=7)

@@ -40,9 +40,9 @@ def told(viewer: APIClient, path: str = PATH) -> tuple[int, str]:
 
 def written(root: Path) -> None:
     sink = ParquetSink(root, "counts", ParquetSinkSpec(), operators=["O0"], force=False)
-    sink.prepare(deployed=1)
+    sink.prepare(deployed=1, life=1)
     for epoch in (2, 4):
-        task = sink.outputs(deployed=1, attempt=0)
+        task = sink.outputs(deployed=1, attempt=0, life=1)
         task.write("O0", 0, epoch, windows(epoch))
         task.settle()
     sink.commit(epoch=4)

@@ -35,7 +35,7 @@ def written(
     root: Path, tentative: dict[int, list[Row]], final: dict[int, list[Row]], *, deployed: int = 3
 ) -> Outputs:
     outputs = Outputs(root, deployed=deployed)
-    task = outputs.sink.outputs(deployed=deployed, attempt=0)
+    task = outputs.sink.outputs(deployed=deployed, attempt=0, life=1)
     for epoch, rows in tentative.items():
         task.write_tentative("W", 0, epoch, table(rows) if rows else None, 0.75)
     for epoch, rows in final.items():
@@ -96,7 +96,7 @@ def test_a_count_that_lacked_rows_has_changed(tmp_path: Path) -> None:
 
 def test_columns_of_numbers_alone(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path)
-    task = outputs.sink.outputs(deployed=3, attempt=0)
+    task = outputs.sink.outputs(deployed=3, attempt=0, life=1)
     task.write_tentative("W", 0, 1, pa.table({"x": [1, 2]}), 0.5)
     task.write("W", 0, 1, pa.table({"x": [2, 3, 4]}))
     task.settle()

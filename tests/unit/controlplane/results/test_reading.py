@@ -48,11 +48,11 @@ class Outputs:
         self.sink = ParquetSink(
             root, "t", ParquetSinkSpec(compact_s=float(SPAN)), operators=["W", "R"], force=False
         )
-        self.sink.prepare(deployed=deployed)
+        self.sink.prepare(deployed=deployed, life=1)
 
     def write(self, epochs: range) -> None:
         for epoch in epochs:
-            task = self.sink.outputs(deployed=self.deployed, attempt=0)
+            task = self.sink.outputs(deployed=self.deployed, attempt=0, life=1)
             task.write("W", 0, epoch, windows(epoch))
             task.write("R", 0, epoch, pa.table({"text": [f"{epoch}-{n}" for n in range(3)]}))
             assert not task.settle()
@@ -169,7 +169,7 @@ def test_a_page_of_a_compacted_file_says_where_to_begin(outputs: Outputs) -> Non
 def test_files_of_other_columns_that_became_one_read_the_same(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path)
     for epoch in range(1, 13):
-        task = outputs.sink.outputs(deployed=3, attempt=0)
+        task = outputs.sink.outputs(deployed=3, attempt=0, life=1)
         for operator, table in (("W", windows(2 * epoch)), ("R", pa.table({"text": [f"{epoch}"]}))):
             assert table is not None
             extra = epoch > 3 if operator == "W" else 3 < epoch < 9 or epoch == 12
@@ -222,7 +222,7 @@ def test_what_cannot_be_read_is_said(outputs: Outputs, tmp_path: Path) -> None:
 def test_an_answer_is_never_large(outputs: Outputs, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long texts are cut, and a page ends where it has become large."""
     monkeypatch.setattr(reading, "MOST_BYTES", 5_000)
-    task = outputs.sink.outputs(deployed=3, attempt=0)
+    task = outputs.sink.outputs(deployed=3, attempt=0, life=1)
     task.write("R", 0, 1, pa.table({"text": [f"{n:04}" + "x" * 5_000 for n in range(100)]}))
     task.settle()
     outputs.sink.commit(epoch=1)

@@ -130,7 +130,7 @@ class TestHashtags:
         present = deployment_directory(outputs / "hashtags", DEPLOYED)
         operators = sorted(path.name for path in present.iterdir() if path.is_dir())
         sink = ParquetSink(outputs, "hashtags", ParquetSinkSpec(compact_s=5.0), operators=operators)
-        sink.prepare(deployed=DEPLOYED)
+        sink.prepare(deployed=DEPLOYED, life=1)
         sink.commit(epoch=30)
         sink.put_in_order(30)
         sink.close()

@@ -44,7 +44,7 @@ class Task:
 
     def __init__(self, root: Path, deployed: int, attempt: int = 0) -> None:
         self.deployed = deployed
-        layout = layout_of(SPEC, root, PARTITION, deployed=deployed)
+        layout = layout_of(SPEC, root, PARTITION, deployed=deployed, life=1)
         job = Job(lane=None, epochs=[], progress={}, attempt=attempt)
         self.level = LevelContext(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))
         self.storage = self.level.storage(PARTITION)
@@ -75,7 +75,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def driver(root: Path, deployed: int) -> Iterator[ParquetSink]:
     sink = ParquetSink(root / "outputs", "t", ParquetSinkSpec(), operators=["V"])
-    sink.prepare(deployed=deployed)
+    sink.prepare(deployed=deployed, life=1)
     yield sink
     sink.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def sink(root: Path, *, deployed: int = 3, **spec: Any) -> ParquetSink:
     made = ParquetSink(
         root, "t", ParquetSinkSpec(**{"compact_s": float(LENGTH), **spec}), operators=["A", "B"]
     )
-    made.prepare(deployed=deployed)
+    made.prepare(deployed=deployed, life=1)
     return made
 
 
@@ -47,7 +48,7 @@ def rows(epoch: int, count: int = 2) -> pa.Table:
 
 
 def write(made: ParquetSink, operator: str, epoch: int, table: pa.Table | None, attempt: int = 0) -> None:
-    task = made.outputs(deployed=3, attempt=attempt)
+    task = made.outputs(deployed=3, attempt=attempt, life=1)
     task.write(operator, 0, epoch, table)
     assert not task.settle()
 
@@ -218,7 +219,7 @@ def test_outputs_without_a_directory_of_the_deployment_are_moved_into_it(
     before = read(tmp_path), read(tmp_path, "B")
     for operator in ("A", "B"):
         (files_of(tmp_path) / operator).rename(tmp_path / "t" / operator)
-    files_of(tmp_path).rmdir()
+    shutil.rmtree(files_of(tmp_path))
     assert (read(tmp_path), read(tmp_path, "B")) == before, "of a topology that does not run"
     if interrupted:
         (tmp_path / "t" / ".deployed=3").mkdir()
@@ -372,6 +373,7 @@ def test_a_round_that_fails_is_followed_by_the_next(
 
 def test_a_list_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     made = sink(tmp_path)
+    shutil.rmtree(tmp_path / "t")
     (tmp_path / "t").write_text("a file in the way")
     with pytest.raises(SinkError, match=COMMITTED):
         made.commit(epoch=1)

@@ -162,7 +162,7 @@ def test_what_cannot_be_forced_to_disk_is_told_by_its_first_epoch(
 
     def failing(descriptor: int) -> None:
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if "/O0/" in path and "epoch=1/" not in path:
+        if "/.O0-0." in path and "/.O0-0.1." not in path:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         sync(descriptor)
 

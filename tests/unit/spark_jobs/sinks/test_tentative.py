@@ -61,8 +61,8 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_tentative_rows_go_with_the_small_files_of_their_epochs(tmp_path: Path) -> None:
     sink = ParquetSink(tmp_path, "t", ParquetSinkSpec(compact_s=5.0), operators=["O0"], force=False)
-    sink.prepare(deployed=DEPLOYED)
-    outputs = sink.outputs(deployed=DEPLOYED, attempt=0)
+    sink.prepare(deployed=DEPLOYED, life=1)
+    outputs = sink.outputs(deployed=DEPLOYED, attempt=0, life=1)
     for epoch in range(1, 9):
         outputs.write("O0", 0, epoch, rows("a"))
         outputs.write_tentative("O0", 0, epoch, rows("a"), 0.5)
