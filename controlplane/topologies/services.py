@@ -72,20 +72,21 @@ def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> 
 def topology_update(
     *, name: str, spec: Any, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
 ) -> Topology:
-    """Replace the specification by a new version; only while the topology is not deployed.
+    """Replace the specification by a new version; only while the topology is not deployed. The one that it
+    has changes nothing, whatever its state is.
 
     Raises `Missing`, `Invalid`, `Conflict` or, where it is not the one expected, `Stale`.
     """
     reason_require(reason)
     topology = topology_get(name, lock=True)
     expected.require(specification_tag(topology), f"the specification of {name}")
-    permit(topology, "update")
     graph = spec_validate(spec)
     if graph.name != topology.name:
         raise Invalid("name", f"a topology keeps its name: {topology.name!r}, not {graph.name!r}")
     latest = topology.versions.order_by("-number").first()
     if latest is not None and graph_of(latest.spec).spec == graph.spec:
         return topology
+    permit(topology, "update")
     before = Rows.load(topology).changes()
     previous = graph_of(topology.spec)
     topology.spec, topology.guarantee = graph.to_data(), graph.spec.guarantee

@@ -35,6 +35,7 @@ from controlplane.topologies.models import Topology
 from controlplane.topologies.permitted import RULES
 from controlplane.topologies.services import topology_delete, topology_update
 from tests.unit.controlplane.following import snapshot_read
+from tests.unit.controlplane.specs import spec_of
 
 pytestmark = pytest.mark.django_db
 
@@ -64,13 +65,12 @@ def test_a_topology_tells_what_its_services_refuse(
     Checkpoint.objects.create(
         topology=topology, epoch=4, state="completed", stored=True, started_at=timezone.now()
     )
-    spec = Topology.objects.get().spec
-    names = map("savepoint-{}".format, count())
+    names, widths = map("savepoint-{}".format, count()), count(3)
     services: dict[str, Callable[[], object]] = {
         "deploy": lambda: topology_deploy(name="counts", **BY),
         "undeploy": lambda: topology_undeploy(name="counts", **BY),
         "restore": lambda: topology_restore(name="counts", checkpoint=4, **BY),
-        "update": lambda: topology_update(name="counts", spec=spec, **BY),
+        "update": lambda: topology_update(name="counts", spec=spec_of(parallelism=next(widths)), **BY),
         "delete": lambda: topology_delete(name="counts", **BY),
         "savepoint": lambda: savepoint_request(topology="counts", name=next(names), **BY),
     }

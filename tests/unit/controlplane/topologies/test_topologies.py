@@ -78,6 +78,15 @@ def test_an_update_keeps_edited_priorities_and_removes_rows(topology: Topology) 
     assert topology_update(name="counts", spec=changed, **BY).version == 2, "the same again is no new version"
 
 
+def test_the_specification_that_it_has_is_taken_while_it_runs(topology: Topology) -> None:
+    """As when `resurge deploy -f` is repeated, with one idempotency key, after an answer was lost."""
+    spec = topology.spec
+    deploy()
+    events = Event.objects.count()
+    assert topology_update(name="counts", spec=spec, **BY).version == 1
+    assert Event.objects.count() == events
+
+
 def test_a_topology_keeps_its_name(topology: Topology) -> None:
     with pytest.raises(Invalid, match="keeps its name"):
         topology_update(name="counts", spec=spec_of("other"), **BY)
@@ -109,7 +118,7 @@ def test_only_one_deployment_at_a_time(topology: Topology) -> None:
     with pytest.raises(Conflict, match="undeploy it before you deploy"):
         topology_deploy(name="counts", **BY)
     with pytest.raises(Conflict, match="undeploy it before you update"):
-        topology_update(name="counts", spec=spec_of(), **BY)
+        topology_update(name="counts", spec=spec_of(parallelism=3), **BY)
     with pytest.raises(Conflict, match="undeploy it before you delete"):
         topology_delete(name="counts", **BY)
 
