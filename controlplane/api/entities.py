@@ -85,9 +85,12 @@ class TopologyEntity(TopologySerializer):
 
     graph = GraphSerializer()
     description = serializers.CharField()
+    checkpoint_interval = serializers.FloatField(
+        allow_null=True, help_text="seconds between checkpoints; null: as the installation says"
+    )
 
     class Meta(TopologySerializer.Meta):
-        fields = (*TOPOLOGY_FIELDS, "graph", "description", "health", "refusals")
+        fields = (*TOPOLOGY_FIELDS, "graph", "description", "checkpoint_interval", "health", "refusals")
         read_only_fields = fields
 
 

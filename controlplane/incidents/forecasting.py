@@ -23,6 +23,7 @@ from controlplane.incidents.models import Incident, IncidentPrediction, Recovery
 from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState
 from controlplane.nodes.models import NodeRequest
 from controlplane.topologies.choices import RecoveryMethod
+from controlplane.topologies.graphs import checkpoint_interval_of
 from controlplane.topologies.models import Topology
 from domain.availability import Policy
 from domain.execution.catching_up import NEVER
@@ -94,16 +95,17 @@ def _outlook(incident: Incident, machine: IncidentMachine, at: float) -> Outlook
         topology, _, query = key.partition("/")
         awaited[topology].add(query)
     since = incident.detected_at.timestamp()
+    deployed = {name: machine.deployments[name] for name in machine.cases if name in machine.deployments}
+    intervals = {name: checkpoint_interval_of(one.topology.spec) for name, one in deployed.items()}
     queries = [
         view
-        for name, case in machine.cases.items()
-        if (deployment := machine.deployments.get(name)) is not None
+        for name, deployment in deployed.items()
         for view in queries_of(
             deployment,
             awaited=awaited[name],
-            failed=case.failed,
+            failed=machine.cases[name].failed,
             plans=plans.get(name, ()),
-            checkpoint_at=max(deployment.checkpoint_at, since - settings.RESURGE.checkpoint_interval),
+            checkpoint_at=max(deployment.checkpoint_at, since - intervals[name]),
         )
     ]
     requests = NodeRequest.objects.filter(incident=incident, state__in=NODE_REQUEST_OPEN)
@@ -121,7 +123,10 @@ def _outlook(incident: Incident, machine: IncidentMachine, at: float) -> Outlook
         plans=plans,
         queries=queries,
         arrivals=arrivals_of(asked, delay, at) if delay is not None else (),
-        pace=Pace(settle=Policy().window, verify=settings.RESURGE.checkpoint_interval),
+        pace=Pace(
+            settle=Policy().window,
+            verify=max(intervals.values(), default=settings.RESURGE.checkpoint_interval),
+        ),
         together=incident.method == RecoveryMethod.BLOCKING,
         held=_held(incident),
     )

@@ -43,7 +43,7 @@ from controlplane.incidents.representation import (
 from controlplane.incidents.selectors import incident_names
 from controlplane.nodes.representation import NODE_FIELDS, node_change
 from controlplane.nodes.selectors import nodes_known
-from controlplane.topologies.drawing import graph_drawn
+from controlplane.topologies.drawing import specification_drawn
 from controlplane.topologies.models import (
     AvailabilitySample,
     Partition,
@@ -87,9 +87,8 @@ _encoder = msgspec.json.Encoder()
 
 def _topologies() -> Iterator[Change]:
     for topology in Topology.objects.defer("spec").annotate(spec_text=Cast("spec", TextField())):
-        graph, description = graph_drawn(topology.spec_text)
         row = topology_change(topology)
-        yield {**row, "fields": {**(row["fields"] or {}), "graph": graph, "description": description}}
+        yield {**row, "fields": {**(row["fields"] or {}), **specification_drawn(topology.spec_text)}}
 
 
 def _partitions() -> Iterator[Change]:

@@ -12,11 +12,21 @@ from domain.topology.spec import KeySavingSpec
 
 
 @lru_cache(maxsize=256)
-def graph_drawn(spec: str) -> tuple[msgspec.Raw, str]:
-    """The graph of a specification in JSON, as JSON, and its description: thousands of operators are drawn
+def specification_drawn(spec: str) -> dict[str, Any]:
+    """`specification_fields` of a specification in JSON, the graph as JSON: thousands of operators are drawn
     once per version."""
-    data = msgspec.json.decode(spec)
-    return msgspec.Raw(msgspec.json.encode(topology_graph(data))), data.get("description", "")
+    fields = specification_fields(msgspec.json.decode(spec))
+    return {**fields, "graph": msgspec.Raw(msgspec.json.encode(fields["graph"]))}
+
+
+def specification_fields(spec: dict[str, Any]) -> dict[str, Any]:
+    """What pages show of a specification without asking for it. checkpoint_interval: its own, in seconds;
+    None where that of the installation holds."""
+    return {
+        "graph": topology_graph(spec),
+        "description": spec.get("description", ""),
+        "checkpoint_interval": spec.get("checkpoint_interval"),
+    }
 
 
 def _repeatable(operator: dict[str, Any]) -> bool:

@@ -6,8 +6,10 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from django.conf import settings
+
 from domain.topology import Topology as TopologyGraph
-from domain.topology import spec_decoder
+from domain.topology import TopologySpec, spec_decoder
 
 
 def graph_of(spec: dict[str, Any]) -> TopologyGraph:
@@ -19,3 +21,9 @@ def graph_of(spec: dict[str, Any]) -> TopologyGraph:
 def graph_of_text(text: str) -> TopologyGraph:
     """The same, of a specification as the database keeps it."""
     return TopologyGraph(spec_decoder.decode(text))
+
+
+def checkpoint_interval_of(spec: TopologySpec) -> float:
+    """Seconds from one checkpoint to the next: its own, or the installation's."""
+    every: float = spec.checkpoint_interval or settings.RESURGE.checkpoint_interval
+    return every

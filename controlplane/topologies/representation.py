@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from controlplane.events.representation import Change, change, iso, rounded, shown
-from controlplane.topologies.drawing import topology_graph
+from controlplane.topologies.drawing import specification_fields
 from controlplane.topologies.permitted import topology_refusals
 from domain.topology import partition_id
 
@@ -56,7 +56,7 @@ TOPOLOGY_FIELDS = (
     *("deployed_at", "created_at"),
 )
 """What is shown of a topology, apart from what it permits: by the snapshot, by events and by REST. What is
-drawn, `graph` and `description`, costs a parse and changes only with the version (`topology_change`)."""
+in its specification (`specification_fields`) costs a parse and changes only with the version."""
 
 
 def topology_change(topology: Topology, *, only: Iterable[str] | None = None, graph: bool = False) -> Change:
@@ -70,8 +70,7 @@ def topology_change(topology: Topology, *, only: Iterable[str] | None = None, gr
         refusals=topology_refusals(topology),
     )
     if graph:
-        fields["graph"] = topology_graph(topology.spec)
-        fields["description"] = topology.spec.get("description", "")
+        fields |= specification_fields(topology.spec)
     return change("topology", topology.name, fields, only)
 
 

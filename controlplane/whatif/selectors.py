@@ -11,6 +11,7 @@ from django.conf import settings
 
 from controlplane.errors import Conflict, Invalid
 from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.topologies.graphs import checkpoint_interval_of
 from controlplane.topologies.models import Query
 from controlplane.whatif.outlooks import problems_load
 from controlplane.whatif.replicas import Supposed, replicas_load
@@ -66,6 +67,8 @@ def _scenario(
     supposed: Supposed,
 ) -> Scenario:
     latencies = _latencies()
+    # Of several topologies the longest, with which each of them replays the most.
+    interval = max(checkpoint_interval_of(one.topology.spec) for one in deployments.values())
     hosts = {node for deployment in deployments.values() for node in deployment.assignment.values()}
     try:
         return Scenario(
@@ -97,8 +100,8 @@ def _scenario(
             arrivals=arrivals,
             seed=asked.seed,
             replay_speed=asked.replay_speed,
-            checkpoint_interval=settings.RESURGE.checkpoint_interval,
-            checkpoint_age=settings.RESURGE.checkpoint_interval / 2,
+            checkpoint_interval=interval,
+            checkpoint_age=interval / 2,
             policy=Policy(theta=settings.RESURGE.theta),
             max_utilisation=settings.RESURGE.max_utilisation,
             replay_reserve=settings.RESURGE.replay_reserve,

@@ -25,7 +25,7 @@ from controlplane.topologies.choices import (
     Start,
     TentativeOutput,
 )
-from controlplane.topologies.drawing import graph_drawn
+from controlplane.topologies.drawing import specification_drawn
 from controlplane.topologies.models import (
     PRIORITY_HIGH,
     PRIORITY_LOW,
@@ -184,7 +184,7 @@ class TopologyDetailSerializer(TopologySerializer):
 
     @extend_schema_field(serializers.DictField())
     def get_graph(self, topology: Any) -> Any:
-        return graph_drawn(topology.spec_text)[0]
+        return specification_drawn(topology.spec_text)["graph"]
 
 
 class DeploySerializer(ReasonSerializer):

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { outlookOf, partsOf, together, took, type CheckpointDetail } from "./checkpoints";
+import { lateAfter, outlookOf, partsOf, together, took, type CheckpointDetail } from "./checkpoints";
 import type { Checkpoint } from "./entities.generated";
 
 const at = (second: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
@@ -17,6 +17,10 @@ describe("checkpoints", () => {
     expect([found.pending?.epoch, found.complete?.epoch, found.failure?.cause, found.restored?.epoch]).toEqual([3, 1, "disk full", 1]);
     expect([found.durations, found.sizes]).toEqual([[2, 2], [0, 100]]);
   });
+  it("calls late by the topology's own interval, else by the installation's", () => {
+    expect([lateAfter({ checkpoint_interval: 60 }), lateAfter({ checkpoint_interval: null }), lateAfter(undefined)]).toEqual([240, 40, 40]);
+  });
+
   it("knows nothing of a topology without any", () => {
     const found = outlookOf("t", []);
     expect([found.kept, found.newest, found.complete, found.failure, found.restored]).toEqual([0, undefined, undefined, undefined, undefined]);

@@ -1,6 +1,7 @@
 // The checkpoints page for each topology: the share of successes, the newest complete one, failures and their causes.
 
-import type { Checkpoint } from "./entities.generated";
+import { boot } from "./boot";
+import type { Checkpoint, Topology } from "./entities.generated";
 import { seconds } from "./format";
 import type { PartState } from "./status";
 
@@ -25,6 +26,10 @@ export function took(row: Checkpoint, now: number): number | null {
   const from = seconds(row.started_at);
   return from === null ? null : (seconds(row.ended_at) ?? now) - from;
 }
+
+/** Seconds without a checkpoint after which a topology that runs is called late: four of its intervals. */
+export const lateAfter = (topology: Pick<Topology, "checkpoint_interval"> | undefined): number =>
+  4 * (topology?.checkpoint_interval ?? boot.checkpointInterval);
 
 const later = (a: Checkpoint | undefined, b: Checkpoint, time: (row: Checkpoint) => string | null): Checkpoint =>
   a === undefined || (time(a) ?? "") < (time(b) ?? "") ? b : a;

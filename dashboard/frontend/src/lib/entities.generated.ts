@@ -421,6 +421,8 @@ export interface Topology {
   created_at: Iso;
   graph: Graph;
   description: string;
+  /** seconds between checkpoints; null: as the installation says */
+  checkpoint_interval: number | null;
   health: Health;
   /** action to why it is refused now; an action that is not named is permitted */
   refusals: Record<string, string>;

@@ -98,6 +98,19 @@ def test_the_pace_of_the_driver_decides(measured: Topology) -> None:
     assert later - soon > timedelta(seconds=600)
 
 
+def test_the_topology_s_own_checkpoint_interval_counts(measured: Topology) -> None:
+    """Its newest checkpoint may be that old, and the one that proves its recovery comes that late."""
+    lose("node-1", "node-2", "node-3")
+    for name in ("node-5", "node-6", "node-7"):
+        node_register(registration=registration(name), at=now())
+    look(*seen("degraded"))
+    soon = at(incident_get(1).forecast["over"]["expected_at"])
+    Topology.objects.update(spec={**measured.spec, "checkpoint_interval": 900.0})
+    look(*seen("degraded"))
+    later = at(incident_get(1).forecast["over"]["expected_at"])
+    assert later - soon > timedelta(seconds=800)
+
+
 def test_what_came_stands_beside_what_was_predicted(measured: Topology) -> None:
     follower = Follower()
     incident = recover()

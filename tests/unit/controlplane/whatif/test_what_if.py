@@ -89,6 +89,15 @@ def test_a_prediction(viewer: APIClient, running: Topology) -> None:
     assert by_name["blocking"]["share_of_best"] <= 1
 
 
+def test_the_topology_s_own_checkpoint_interval_counts(viewer: APIClient, running: Topology) -> None:
+    """What was computed since an older checkpoint takes longer to replay."""
+    body = {"nodes": ["node-1"], "arrivals": [20], "algorithms": ["blocking"]}
+    (often,) = viewer.post(URL, body).json()["algorithms"]
+    Topology.objects.update(spec={**running.spec, "checkpoint_interval": 240.0})
+    (seldom,) = viewer.post(URL, body).json()["algorithms"]
+    assert seldom["all"] - often["all"] > 20
+
+
 def test_the_same_question_has_the_same_answer(viewer: APIClient, running: Topology) -> None:
     body = {"nodes": ["node-1", "node-2"], "arrivals": "uniform:120:360", "seed": 7}
     first, again = viewer.post(URL, body), viewer.post(URL, body)
