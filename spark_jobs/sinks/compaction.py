@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,27 +40,26 @@ def spans_due(done: int, *, settled: int, length: int) -> list[tuple[int, int]]:
     return found
 
 
-def compact(
-    directory: Path, operators: Collection[str], first: int, last: int, *, force: bool = True
-) -> Span:
-    """Write the files of a span; the small ones stay. Done again, after a crash, it writes the same rows.
-    `directory` is that of the deployment's outputs. force: as for `DurableBatch`. Raises `SinkError`."""
+def compact(directory: Path, first: int, last: int, *, force: bool = True) -> Span:
+    """Write the files of a span, of all operators that have any: an earlier version may have had others. The
+    small ones stay. Done again, after a crash, it writes the same rows. `directory` is that of the
+    deployment's outputs. force: as for `DurableBatch`. Raises `SinkError`."""
     span = Span(first=first, last=last)
     until: dict[str, int] = {}
     batch = DurableBatch(directory.parent, force=force)
     with ExitStack() as on_the_way:
-        for operator in sorted(operators):
-            for partition in sorted((directory / operator).glob("partition=*")):
-                files = [epoch_file(partition / f"epoch={epoch}") for epoch in range(first, last + 1)]
-                tables = [_read(file) for file in files if file is not None]
-                if tables:
-                    target = partition / span_name(span) / SPAN_FILE
-                    target.parent.mkdir(exist_ok=True)
-                    temporary = temporary_name(target)
-                    on_the_way.callback(temporary.unlink, missing_ok=True)
-                    table = _write(temporary, tables, target)
-                    batch.add(temporary, target)
-                    until[operator] = max(until.get(operator, 0), _last_window(table))
+        for partition in sorted(directory.glob("*/partition=*")):
+            files = [epoch_file(partition / f"epoch={epoch}") for epoch in range(first, last + 1)]
+            tables = [_read(file) for file in files if file is not None]
+            if tables:
+                target = partition / span_name(span) / SPAN_FILE
+                target.parent.mkdir(exist_ok=True)
+                temporary = temporary_name(target)
+                on_the_way.callback(temporary.unlink, missing_ok=True)
+                table = _write(temporary, tables, target)
+                batch.add(temporary, target)
+                operator = partition.parent.name
+                until[operator] = max(until.get(operator, 0), _last_window(table))
         for target, error in batch.settle().items():
             hint = "Its epochs stay in files of their own; it is written again with the next checkpoint."
             raise SinkError(str(target), f"it cannot be written: {error.strerror or error}", hint) from error
