@@ -34,6 +34,7 @@ from domain.execution.instructions import (
     Instruction,
     JobEnded,
     JobFailed,
+    LeaveOut,
     LookAgain,
     MakeWay,
     Measured,
@@ -60,6 +61,7 @@ from domain.execution.job import PartitionReport, TaskReport, slowest_tasks
 from domain.execution.job_sizes import AHEAD, Hurry, JobSizes
 from domain.execution.lanes import Lane
 from domain.execution.leaving import Leaving
+from domain.execution.left_out import LeftOut
 from domain.execution.progress import Position, ProgressTracker
 from domain.execution.reach import blocked_partitions
 from domain.execution.replay import Replay, Running, reached
@@ -160,6 +162,7 @@ class EpochMachine:
         self._trimmed = recorded.position.committed
         # The epoch after which all changed keys were left to be stored, where the guarantee is bounded.
         self._saved: int | None = None
+        self._left_out = LeftOut(topology.queries if topology.spec.bounded else (), head=recorded.head)
         self._jobs = self._failures = 0
         self._reported_at = 0.0
         self._news = TurnBegun(at=at, plan=None)
@@ -454,6 +457,7 @@ class EpochMachine:
         punctuated = wanted and last > used and self.tracker.whole(lane, last)
         job = self._job(lane, checkpoint=last if punctuated else 0)
         self._running = Running(job, at, last, punctuated, request)
+        self._left_out.begun(lane)
         return [*done, job]
 
     def _finishing(self) -> bool:
@@ -674,8 +678,9 @@ class EpochMachine:
             results.update(report.partitions)
             done += self.faults.forks(report.forks, at)
             tracker.coverage.forget(report.unbuffered)
-        advanced = reached(results, job.progress)
+        advanced, before = reached(results, job.progress), tracker.committed
         tracker.take(job.lane, advanced, told=job.progress, head=self.head, restored=job.restore)
+        done += self._leave_out(advanced, before)
         shadows = {p: one for p, one in results.items() if is_shadow(p)}
         branches = {p: one for p, one in results.items() if is_branch(p)}
         results = {p: one for p, one in results.items() if not is_copy(p)}
@@ -699,6 +704,13 @@ class EpochMachine:
             self.recorded = position
             done.append(RecordPosition(position, durable=bool(missing or begun_anew)))
         return done
+
+    def _leave_out(self, advanced: Mapping[str, int], before: int) -> list[Instruction]:
+        passed = self._left_out.passed(advanced, before=before, front=self.tracker.committed)
+        if not passed:
+            return []
+        self._jobs += 1  # a job in the place of those that were given up
+        return [LeaveOut(passed, self._attempt())]
 
     def _learn(self, running: Running, event: JobEnded, front: int) -> None:
         """What a job says of the time that the present takes. front: epoch of the partitions furthest ahead

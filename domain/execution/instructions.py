@@ -204,6 +204,15 @@ class RecordPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveOut:
+    """Have readers never see rows of these epochs of these queries, whatever earlier attempts have written or
+    still write."""
+
+    epochs: Mapping[str, range]
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class PointTo:
     """Make this the checkpoint to recover from. Answered by `CheckpointPointed`."""
 
@@ -399,6 +408,7 @@ Instruction = (
     | RecordPlan
     | RecordHomes
     | RecordPosition
+    | LeaveOut
     | PointTo
     | LookAgain
     | PlaceTasks

@@ -27,6 +27,7 @@ from domain.execution.instructions import (
     Instruction,
     JobEnded,
     JobFailed,
+    LeaveOut,
     LookAgain,
     MakeWay,
     Measured,
@@ -148,6 +149,7 @@ class EpochLoop:
             RecordPlan: self._record_plan,
             RecordHomes: self._record_homes,
             RecordPosition: self._record_position,
+            LeaveOut: self._leave_out,
             PointTo: self._point_to,
             LookAgain: self._look_again,
             PlaceTasks: self._place_tasks,
@@ -291,6 +293,15 @@ class EpochLoop:
     def _record_position(self, instruction: RecordPosition) -> None:
         self.log.commit(instruction.position, self.clock(), durable=instruction.durable)
         self._show(instruction.position)
+
+    def _leave_out(self, instruction: LeaveOut) -> None:
+        outputs = self.sink.outputs(
+            deployed=self.placement.deployed, attempt=instruction.attempt, life=self.log.life
+        )
+        try:
+            outputs.leave_out(instruction.epochs)
+        except SinkError as error:
+            self._status.problem(error.where, error.what, error.hint)
 
     def _show(self, position: Position) -> bool:
         """Have readers of the outputs see what can never be undone: without determinism that is what is in a

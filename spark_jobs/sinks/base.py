@@ -7,6 +7,7 @@ partition has applied it and the epoch log says so; from then on readers see it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,6 +46,10 @@ class TaskOutputs(Protocol):
     ) -> Written:
         """One epoch's rows of a query that lacks a part of its input, for readers who ask for tentative rows.
         fidelity: the share of the output that is left, 0 to 1. Raises `SinkError`."""
+
+    def leave_out(self, epochs: Mapping[str, range]) -> None:
+        """By query, epochs that have passed without it: no rows that an attempt before this one has written,
+        or still writes, count. Raises `SinkError`."""
 
     def settle(self) -> dict[str, tuple[int, SinkError]]:
         """At the end of the task: what was written is in its place, and survives a crash of the host.

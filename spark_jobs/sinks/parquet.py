@@ -18,7 +18,7 @@ sent on must not differ from what an epoch that is run again would write.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,7 +26,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domain.topology import partition_directory, partition_id
+from domain.topology import partition_directory, partition_id, split_partition
 from host.durable import DurableBatch
 from spark_jobs.sinks.base import SinkError, Written
 from spark_jobs.sinks.committed import ATTEMPT, deployment_directory
@@ -126,6 +126,19 @@ class OutputFiles:
         except OSError as error:
             raise self._sink_error(error, directory, name, epoch) from error
         return Written(table.num_rows, size)
+
+    def leave_out(self, epochs: Mapping[str, range]) -> None:
+        """Write that queries have no rows in these epochs, in one batch. Raises `SinkError`."""
+        for name, numbers in epochs.items():
+            place = partition_path(self._root, self._topology, self._deployed, *split_partition(name))
+            for epoch in numbers:
+                directory = place / f"epoch={epoch}"
+                try:
+                    self._write(directory, name, epoch, None)
+                except OSError as error:
+                    raise self._sink_error(error, directory, name, epoch) from error
+        for _, failure in self.settle().values():
+            raise failure
 
     def settle(self) -> dict[str, tuple[int, SinkError]]:
         """Put what was written in its place. Returns, for each partition for which that failed, the first

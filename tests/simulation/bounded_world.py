@@ -22,6 +22,7 @@ from spark_jobs.agent.keeper import Keeper
 from spark_jobs.executor.exchange import key_buckets
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
+from spark_jobs.sinks.committed import committed_files, committed_read
 from spark_jobs.state.tables import StateTables
 from tests.simulation.engine_cluster import PlayedCluster
 from tests.simulation.engine_world import World
@@ -244,6 +245,14 @@ class Ledger:
         self.listed: dict[str, dict[int, list[int]]] = defaultdict(dict)
         for row in table.to_pylist():
             self.listed[row["key"]][row["epoch"]] = row["rows"]
+
+    def shown(self) -> set[tuple[str, int]]:
+        """Counter and epoch of the lists that count for readers."""
+        directory = self.world.root / "outputs" / "t"
+        committed = committed_read(directory)
+        assert committed is not None
+        tables = [pq.ParquetFile(file).read() for file in committed_files(directory, "C", committed)]
+        return {(counter_of(row["key"]), row["epoch"]) for table in tables for row in table.to_pylist()}
 
     def counted(self, number: int) -> bool:
         """Whether all that a row passes ran in its epoch."""

@@ -23,6 +23,7 @@ from tests.simulation.bounded_world import (
     Ledger,
     WatchedCluster,
     coordinate,
+    counter_of,
     new_world,
 )
 from tests.simulation.engine_drive import drive
@@ -56,6 +57,8 @@ def checked(world: BoundedWorld) -> list[int]:
         for rows in lists.values():
             assert len(rows) == len(set(rows)), f"a row of {key} counts twice"
             assert all(ledger.key[number] == key for number in rows)
+    for counter, epoch in ledger.shown():
+        assert counter in world.ran[epoch], f"epoch {epoch} passed without {counter}, and has rows of it"
     # What a job has left is stored when the next one has begun.
     epochs = 2 * world.epochs_at_once + 1
     lost = ledger.lost()
@@ -71,6 +74,9 @@ def test_nothing_is_lost_without_a_failure(tmp_path: Path) -> None:
     ledger = Ledger(world)
     assert checked(world) == []
     assert all(ledger.counted(number) for number in ledger.key)
+    assert ledger.shown() == {
+        (counter_of(key), epoch) for key, lists in ledger.listed.items() for epoch in lists
+    }
     assert not world.begun
     assert sum(len(lists[max(lists)]) for lists in ledger.listed.values()) == len(ledger.key)
     world.keep()

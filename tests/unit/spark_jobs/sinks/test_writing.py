@@ -105,6 +105,29 @@ def test_it_wakes_up_to_remove_what_it_has_no_rows_for(tmp_path: Path) -> None:
     assert read(tmp_path) == [2]
 
 
+@pytest.mark.parametrize("wakes", ["before it has written", "before its file has its place", "not at all"])
+def test_an_epoch_that_passed_without_a_query_has_no_rows_of_it(tmp_path: Path, wakes: str) -> None:
+    """Where the guarantee is bounded: an attempt was given up, and its driver goes on without the query."""
+    with driver(tmp_path, 1) as sink:
+        frozen, other = task(sink, 1, attempt=4), task(sink, 1, attempt=4)
+        if wakes != "before it has written":
+            frozen.write("Q", 0, EPOCH, rows(1))
+        other.write("Q", 1, EPOCH, rows(2))
+        task(sink, 1, attempt=5).leave_out({"Q[0]": range(EPOCH, EPOCH + 2)})
+        if wakes == "before it has written":
+            frozen.write("Q", 0, EPOCH, rows(1))
+        frozen.settle()
+        sink.commit(epoch=EPOCH)
+        assert read(tmp_path) == [2]
+
+
+def test_what_cannot_be_left_out_is_told(tmp_path: Path) -> None:
+    with driver(tmp_path, 1) as sink:
+        (deployment_directory(tmp_path / "t", DEPLOYED) / "Q").write_text("a file in the way")
+        with pytest.raises(SinkError, match=r"the output of Q\[0\] for epoch 7 cannot be written"):
+            task(sink, 1, attempt=5).leave_out({"Q[0]": range(EPOCH, EPOCH + 1)})
+
+
 @pytest.mark.parametrize("frozen_rows", [rows(1), None])
 def test_it_wakes_up_with_tentative_rows(tmp_path: Path, frozen_rows: pa.Table | None) -> None:
     file = tentative_path(tmp_path, "t", DEPLOYED, "Q", 0) / f"epoch={EPOCH}" / "part.parquet"
