@@ -8,10 +8,10 @@ start until a plan is adopted.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import structlog
@@ -19,6 +19,7 @@ import structlog
 from domain.messages import DeployedSpec, LatestCheckpoint, Plan
 from domain.topology import Topology, directory_partition
 from domain.topology.copies import operator_of
+from host.scratch import empty_directory
 from spark_jobs.driver.epoch_log import EpochLog, EpochLogError
 from spark_jobs.driver.topology_channel import TopologyChannel
 from spark_jobs.state.archive import SavepointArchive, archive_store
@@ -29,6 +30,7 @@ from spark_jobs.state.sealed import DamagedError
 from spark_jobs.state.store import Manifest
 
 logger = structlog.get_logger()
+SCRATCH: Final = "savepoint"
 HINT = "Undeploy the topology, and deploy it with another savepoint, or from its first tuple."
 
 
@@ -94,9 +96,8 @@ def _unpack(
     clock: Callable[[], float],
 ) -> int:
     """Returns the bytes of the states. Raises `DamagedError`, `StorageError` and `EpochLogError`."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="savepoint-", dir=scratch) as name:
-        path = Path(name) / "savepoint.tar"
+    with empty_directory(scratch / SCRATCH) as directory:
+        path = directory / "savepoint.tar"
         with closing(SavepointStorage(checkpoints)) as savepoints:
             savepoints.fetch(spec.savepoint, path)
         with SavepointArchive(path) as archive, closing(CheckpointStorage(checkpoints)) as storage:
@@ -114,7 +115,7 @@ def _unpack(
                 with_state,
                 topology=topology.name,
                 deployed=plan.deployment,
-                scratch=Path(name),
+                scratch=directory,
             )
             for partition in without:
                 storage.store(without_state(topology.name, plan, partition), [])

@@ -28,6 +28,7 @@ class SavepointStorage:
     def store(self, key: str, archive: Path) -> int:
         """Keep an archive; returns its bytes. What is there under the key already stays."""
         size = archive.stat().st_size
+        self._storage.tidy(DIRECTORY)
         self._storage.put({_name(key): archive}, {})
         found = self._storage.size(_name(key))
         if found != size:

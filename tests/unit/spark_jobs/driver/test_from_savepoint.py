@@ -204,6 +204,15 @@ def test_a_plan_that_goes_on_from_another_checkpoint_is_refused(tmp_path: Path) 
         Place(tmp_path).open(Channel(checkpoint=11))
 
 
+def test_what_a_driver_that_was_killed_had_unpacked_goes(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    left = place.path.parent / "savepoint" / "savepoint.tar"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"a part")
+    place.open(Channel()).close()
+    assert [path.name for path in place.path.parent.iterdir()] == ["epochs.log"]
+
+
 def test_a_savepoint_that_is_gone_is_told(tmp_path: Path) -> None:
     place = Place(tmp_path)
     with closing(SavepointStorage(place.url)) as savepoints:

@@ -12,9 +12,12 @@ import msgspec
 import pytest
 
 from domain.execution.job import EpochPlan
+from host import durable
+from host.durable import temporary_name
 from spark_jobs.state.archive import INDEX, SavepointArchive, archive_write
 from spark_jobs.state.checkpoint_storage import Deployment
 from spark_jobs.state.records import CheckpointRecord
+from spark_jobs.state.savepoints import SavepointStorage
 from spark_jobs.state.sealed import DamagedError, seal, unseal
 from spark_jobs.state.store import EMPTY, StateStore
 from tests.unit.spark_jobs.state.conformance.states import Kept, flipped, grown, upload
@@ -227,6 +230,21 @@ def test_what_is_not_whole_is_refused(
     change(members)
     with pytest.raises(DamagedError, match=told):
         SavepointArchive(written(tmp_path / "changed.tar", members))
+
+
+def test_what_a_process_that_was_killed_was_storing_goes(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "savepoints"
+    left = temporary_name(directory / "_savepoints" / "a.tar")
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"a part")
+    with closing(SavepointStorage(f"file://{directory}", force=False)) as savepoints:
+        savepoints.store("b", whole)
+        assert left.exists(), "another process may be storing it"
+        monkeypatch.setattr(durable, "ABANDONED", -1.0)
+        savepoints.store("c", whole)
+    assert sorted(path.name for path in left.parent.iterdir()) == ["b.tar", "c.tar"]
 
 
 def test_a_changed_file_is_found_when_it_is_read(whole: Path, tmp_path: Path) -> None:
