@@ -23,5 +23,5 @@ class Saving:
         return Saving(self.every, now - self.every.seconds * index / max(1, count))
 
     def due(self, now: float) -> bool:
-        """Whether all changed keys are to be stored after this epoch."""
-        return self.every.seconds is not None and now - self.at >= self.every.seconds
+        """Whether all changed keys are to be stored after this epoch, also where the clock was put back."""
+        return self.every.seconds is not None and not 0 <= now - self.at < self.every.seconds

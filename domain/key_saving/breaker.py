@@ -18,10 +18,11 @@ class Breaker(msgspec.Struct, frozen=True):
     failures: int = 0
     until: float = 0.0
 
-    def state(self, at: float) -> BreakerState:
+    def state(self, at: float, *, bypass: float) -> BreakerState:
+        """bypass: seconds for which the storage is bypassed at most, also where the clock was put back."""
         if not self.until:
             return "closed"
-        return "open" if at < self.until else "trying"
+        return "open" if 0 < self.until - at <= bypass else "trying"
 
     def succeeded(self) -> Breaker:
         return Breaker()

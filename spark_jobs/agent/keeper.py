@@ -97,7 +97,7 @@ class DeploymentKeeper:
             if call.done():
                 del self._under_way[directory]
                 self._ended(directory, path, call)
-        if self._status.storing.state(self._clock()) != "open":
+        if self._status.storing.state(self._clock(), bypass=self._spec.bypass_s) != "open":
             for directory, requests in self._desk.waiting().items():
                 if directory not in self._under_way:
                     self._begin(directory, requests)

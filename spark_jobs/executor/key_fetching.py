@@ -61,7 +61,7 @@ class KeyFetcher:
     def fetch(self, keyed: KeyedOperator, keys: pa.Array) -> tuple[list[StateTables], KeyCounts]:
         """The states of those of the keys that storage has."""
         breaker = self._desk.fetching()
-        if breaker.state(self._clock()) == "open":
+        if self._bypassed(breaker):
             return [], KeyCounts(bypassed=len(keys))
         share = -(-len(keys) // self._spec.fetch_threads)
         parts = [keys.slice(at, share) for at in range(0, len(keys), share)]
@@ -87,13 +87,16 @@ class KeyFetcher:
 
     def nothing_saved(self) -> bool:
         """Whether there is nothing to be fetched of this partition, as far as that can be told at once."""
-        if self._desk.fetching().state(self._clock()) == "open":
+        if self._bypassed(self._desk.fetching()):
             return False
         call = _pool(self._layout.checkpoints, self._spec).submit(lambda: not self._saved().segments())
         try:
             return call is not None and call.result(self._spec.fetch_wait_s)
         except (StorageError, OSError, TimeoutError):
             return False
+
+    def _bypassed(self, breaker: Breaker) -> bool:
+        return breaker.state(self._clock(), bypass=self._spec.bypass_s) == "open"
 
     def _note(self, before: Breaker, problem: str) -> None:
         after = before.succeeded()

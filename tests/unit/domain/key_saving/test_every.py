@@ -40,3 +40,9 @@ def test_partitions_of_an_operator_store_at_different_times() -> None:
 def test_what_has_begun_keeps_its_time_and_events_have_none() -> None:
     assert Saving(Every(seconds=20.0), 990.0).begun(1000.0, 3, 4).at == 990.0
     assert not Saving(Every(events=5), 0.0).begun(1000.0, 3, 4).due(1e9)
+
+
+def test_a_clock_that_was_put_back_stores_once_more() -> None:
+    saving = Saving(Every(seconds=20.0), 5000.0)
+    assert not saving.due(5019.9)
+    assert saving.due(1400.0)

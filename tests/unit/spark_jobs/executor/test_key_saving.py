@@ -288,7 +288,7 @@ def test_a_fetch_without_answer_ends_in_time_and_then_storage_is_bypassed(
         assert time.monotonic() - began < 10  # and not 20, when the storage would answer
         assert task.saving.counts.unanswered == 1
         assert task.desk.fetching().failures == number
-    assert task.desk.fetching().state(time.time()) == "open"
+    assert task.desk.fetching().state(time.time(), bypass=600.0) == "open"
     task.apply({"c": 1}, 114.0)
     assert task.saving.counts.bypassed == 1
     assert task.sums() == {"a": 1, "b": 1, "c": 1}
