@@ -120,7 +120,7 @@ class KeyDesk:
 
     def settle(self, partition: str, applied: int) -> None:
         """Of a partition that has applied the epochs up to this one, what was asked after these is to be
-        stored, and what was asked after later ones was given up."""
+        stored, and what was asked after later ones was given up, as was what is not whole."""
         for path in _directories(self.directory / partition_directory(partition)):
             if path.name.startswith(NEW):
                 name = path.name.removeprefix(NEW)
@@ -128,6 +128,8 @@ class KeyDesk:
                     path.rename(path.with_name(name))
                 else:
                     shutil.rmtree(path, ignore_errors=True)
+            elif path.name.startswith("."):
+                shutil.rmtree(path, ignore_errors=True)
 
     def waiting(self) -> dict[str, list[Path]]:
         """Directory of a partition -> its requests, the oldest first."""

@@ -67,6 +67,8 @@ def test_what_was_not_left_whole_does_not_wait(tmp_path: Path) -> None:
     ((path,),) = desk.waiting().values()
     path.rename(path.with_name(f".{path.name}"))
     assert desk.waiting() == {}
+    desk.settle("W[0]", 5)
+    assert list(path.parent.iterdir()) == [], "its links would keep the files of the state"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"null", seal(b'{"partition": 3}')])
