@@ -135,8 +135,9 @@ class EpochLog:
         return checkpoint >= self.head or checkpoint + 1 in self.plans
 
     def start(self, *, at: float, origin_us: int) -> None:
+        """Say when the first epoch began, or had to, to be where the input is now."""
         self.started_at, self.origin_us = at, origin_us
-        self._append([{"t": "start", "at": at, "origin_us": origin_us}])
+        self._append([self._started()])
 
     def begin_life(self) -> None:
         """A driver begins to work; nothing that one before it began is to be mistaken for its own."""
@@ -204,17 +205,20 @@ class EpochLog:
     def _lines(self) -> list[dict[str, Any]]:
         """All that is known, as lines."""
         return [
-            {
-                "t": "start",
-                "at": self.started_at,
-                "origin_us": self.origin_us,
-                **({"after": msgspec.to_builtins(self.begun_after)} if self.begun_after else {}),
-            },
+            self._started(),
             {"t": "life", "number": self.life},
             {"t": "head", "epoch": self.head},
             *({"t": "plan", **msgspec.to_builtins(plan)} for plan in self.plans.values()),
             self._applied(),
         ]
+
+    def _started(self) -> dict[str, Any]:
+        return {
+            "t": "start",
+            "at": self.started_at,
+            "origin_us": self.origin_us,
+            **({"after": msgspec.to_builtins(self.begun_after)} if self.begun_after else {}),
+        }
 
     def start_afresh(self) -> None:
         """Forget the run, atomically, but not how many drivers there were: nodes keep what these computed,

@@ -120,9 +120,16 @@ class EpochPlanner:
         return len(self.topology.sources) == 1
 
     def start(self) -> None:
-        """The first epoch begins now, unless the topology has been started before."""
-        if self.log.started_at is None:
-            self.log.start(at=self.clock(), origin_us=self.origin_us)
+        """The first epoch begins now, unless the topology has been started before. Where the clock was put
+        back since then, the next epoch is due an interval from now."""
+        started, now = self.log.started_at, self.clock()
+        if started is None:
+            self.log.start(at=now, origin_us=self.origin_us)
+        elif (
+            self.realtime and (early := self.due_at(self.log.head) - now) > self.topology.spec.epoch_interval
+        ):
+            logger.warning("the clock was put back, and the input goes on from now", seconds=round(early, 1))
+            self.log.start(at=started - early, origin_us=self.origin_us)
 
     @property
     def realtime(self) -> bool:

@@ -95,6 +95,19 @@ def test_the_watermark_follows_the_event_times_that_tasks_saw(tmp_path: Path) ->
     assert (third.watermark, third.previous_watermark) == (47 * SECOND, 47 * SECOND)
 
 
+def test_a_clock_that_was_put_back_stops_no_input(tmp_path: Path) -> None:
+    world = World(tmp_path, S=own())
+    for _ in range(3):
+        world.plan()
+    origin = world.log.origin_us
+    world.now -= 3600.0
+    world.start()
+    assert (world.plan().epoch, world.log.origin_us) == (4, origin)
+    world.start()
+    made = world.plan()
+    assert (made.epoch, made.at) == (5, world.now)
+
+
 def test_the_next_driver_goes_on_from_the_log(tmp_path: Path) -> None:
     world = World(tmp_path, S=own(pace="fast"))
     world.saw(50 * SECOND)
