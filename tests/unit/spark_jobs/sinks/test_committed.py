@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.topology.spec import ParquetSinkSpec
+from host.environment import ROOT
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import (
     COMMITTED,
@@ -418,6 +420,26 @@ def test_a_crash_while_a_span_is_written_changes_nothing(tmp_path: Path) -> None
     assert read(tmp_path) == twice(range(1, 6))
     made.put_in_order(5)
     assert read(tmp_path) == twice(range(1, 6))
+    made.close()
+
+
+@pytest.mark.parametrize("attempt", [0, 3])
+def test_the_reader_in_the_document_reads_what_counts(tmp_path: Path, attempt: int) -> None:
+    made = sink(tmp_path)
+    for epoch in range(1, 8):
+        write(made, "A", epoch, rows(epoch), attempt)
+        if attempt:
+            write(made, "A", epoch, rows(epoch) if epoch % 2 else None, attempt + epoch)
+    made.commit(epoch=7)
+    made.put_in_order(7)
+    text = (ROOT / "docs" / "outputs.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(import json\n.*?)\n\n\nfiles = ", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - what is tried is what the document says
+    files = names["committed_files"](tmp_path / "t", "A")
+    found = [value for file in files for value in pq.ParquetFile(file).read().column("count").to_pylist()]
+    assert found == read(tmp_path)
+    assert found[-2:] == [7, 7]
     made.close()
 
 
