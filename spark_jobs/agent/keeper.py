@@ -117,7 +117,8 @@ class DeploymentKeeper:
             self._under_way[directory] = (requests[0], call)
 
     def _serialise(self, paths: list[Path]) -> Serialised:
-        """Those that have waited are stored together: the newest state has what the older ones have."""
+        """Those that have waited are stored together: the newest state has what the older ones have. Where
+        that fails the first is stored by itself, and the one that is to blame fails when its turn comes."""
         waiting = [WaitingRequest.read(paths[0])]
         for path in paths[1:]:
             try:
@@ -127,6 +128,14 @@ class DeploymentKeeper:
             if following.history != waiting[0].history:
                 break
             waiting.append(following)
+        try:
+            return self._together(waiting)
+        except Exception:
+            if len(waiting) == 1:
+                raise
+            return self._together(waiting[:1])
+
+    def _together(self, waiting: list[WaitingRequest]) -> Serialised:
         newest = waiting[-1]
         keyed = self._operator(newest.request.partition)
         state = newest.store().open(newest.request.manifest)

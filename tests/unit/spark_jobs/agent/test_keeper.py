@@ -228,6 +228,27 @@ def test_a_damaged_request_takes_none_before_it_along(node: Node) -> None:
     assert "is damaged" in node.desk.status().error
 
 
+def test_a_state_that_cannot_be_read_takes_no_other_request_along(node: Node) -> None:
+    for epoch, key in ((5, "a"), (7, "b"), (9, "c"), (11, "d")):
+        node.ask(epoch, key)
+    ((_, _, bad, _),) = node.desk.waiting().values()
+    (file,) = bad.glob("*.arrow")
+    file.unlink()
+    keeper = drained(node)
+    assert node.stored("abcd") == {"a": 5, "b": 7, "c": 9, "d": 11}, (
+        "the newest has what the one before lacks"
+    )
+    node.ask(13, "a")
+    node.ask(15, "b")
+    ((_, bad),) = node.desk.waiting().values()
+    (file,) = bad.glob("*.arrow")
+    file.unlink()
+    keeper.drain(30)
+    assert node.stored("ab") == {"a": 13, "b": 7}
+    assert "is missing" in node.desk.status().error
+    assert node.desk.waiting() == {}
+
+
 def test_another_version_is_stored_as_it_says_and_a_bad_one_holds_up_no_other_topology(node: Node) -> None:
     node.ask(5, "a")
     keeper = drained(node)
