@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -34,6 +34,10 @@ class Catalogue(Protocol):
 
     def doubt(self, kind: str, params: Mapping[str, Any]) -> str: ...
 
+    def inputs_taken(self, kind: str) -> int | None: ...
+
+    def columns(self, spec: TopologySpec) -> Mapping[str, Sequence[str]]: ...
+
 
 def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
     """Validate a specification and build its graph; raises `TopologyError` naming all problems found."""
@@ -50,7 +54,7 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
     # Consequences of a reported fault are not reported again.
     problems += [problem for problem in further if not _is_below(problem.path, reported)]
     if not problems:
-        problems = _cycle_problems(spec)
+        problems = _cycle_problems(spec) or _key_problems(spec, catalogue)
     if problems:
         raise TopologyError(problems)
     return Topology(_doubts_noted(spec, catalogue))
@@ -99,6 +103,12 @@ def _operator_problems(spec: TopologySpec, catalogue: Catalogue) -> list[FieldPr
         if not catalogue.is_source(operator.kind) and not operator.inputs:
             problems.append(
                 FieldProblem(f"{path}.inputs", f"operator {operator.name!r} needs at least one input")
+            )
+        taken = catalogue.inputs_taken(operator.kind)
+        if taken is not None and operator.inputs and len(operator.inputs) != taken:
+            many = f"takes {taken} inputs, not {len(operator.inputs)}"
+            problems.append(
+                FieldProblem(f"{path}.inputs", f"operator {operator.name!r} ({operator.kind}) {many}")
             )
     return problems
 
@@ -210,6 +220,28 @@ def _parallelism_mismatch(source: OperatorSpec, target: OperatorSpec, partitioni
     if partitioning == "merge" and (m % n or m < n):
         return f"merge needs a source parallelism that is a multiple of the target's; {sizes}"
     return ""
+
+
+def _key_problems(spec: TopologySpec, catalogue: Catalogue) -> list[FieldProblem]:
+    """Streams that spread rows by a column which these do not have, as far as their columns are known."""
+    problems: list[FieldProblem] = []
+    columns = catalogue.columns(spec)
+    width = {operator.name: operator.parallelism for operator in spec.operators}
+    for index, operator in enumerate(spec.operators):
+        for at, stream in enumerate(operator.inputs):
+            fed = {"full": operator.parallelism, "split": operator.parallelism // width[stream.source]}
+            given = columns.get(stream.source, (stream.key,))
+            if fed.get(stream.partitioning, 1) > 1 and stream.key not in given:
+                listed = ", ".join(given)
+                problems.append(
+                    FieldProblem(
+                        f"operators[{index}].inputs[{at}].key",
+                        f"rows of {stream.source!r} have no column {stream.key!r} to be spread by over the"
+                        f" {operator.parallelism} partitions of {operator.name!r}, only {listed};"
+                        f" name one of these, or another partitioning than {stream.partitioning}",
+                    )
+                )
+    return problems
 
 
 def _cycle_problems(spec: TopologySpec) -> list[FieldProblem]:

@@ -146,6 +146,12 @@ def _parts(
         for position in targets:
             yield position, table
         return
+    if stream.key not in table.column_names:
+        raise OperatorError(
+            f"rows of {stream.source} are spread over the partitions of {target.name} by a column"
+            f" {stream.key!r}, but they have {', '.join(table.column_names)}",
+            "Name one of these as the `key` of the stream, or give the rows that column.",
+        )
     bucket = key_buckets(table.column(stream.key), len(targets))
     for offset, position in enumerate(targets):
         yield position, table.filter(pa.array(bucket == offset))

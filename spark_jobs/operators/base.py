@@ -44,6 +44,8 @@ class Operator(ABC):
     """Those of the parameters that the state depends on; None: all of them."""
     state_by_input: ClassVar[bool] = False
     """Whether each table of the state is of one input, so that the inputs may be spread in different ways."""
+    inputs_taken: ClassVar[int | None] = None
+    """To how many operators it must subscribe; None: one or more."""
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         """`inputs` are the names of the operators subscribed to, in the order of the specification."""

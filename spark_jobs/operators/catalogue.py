@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from domain.topology.spec import TopologySpec
 from spark_jobs.operators.average import WindowAverage
 from spark_jobs.operators.base import Operator
 from spark_jobs.operators.columns import Filter, Project
@@ -14,6 +15,7 @@ from spark_jobs.operators.join import WindowedJoin
 from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.page_rank import PageRank, Ranks
 from spark_jobs.operators.python import PythonMap, PythonOperator
+from spark_jobs.operators.row_columns import columns_known
 from spark_jobs.operators.sets import Distinct, Union
 from spark_jobs.operators.sql import Sql
 from spark_jobs.operators.top_k import TopK
@@ -59,6 +61,10 @@ class OperatorCatalogue:
     def is_source(self, kind: str) -> bool:
         return kind == SOURCE
 
+    def inputs_taken(self, kind: str) -> int | None:
+        """To how many operators a kind must subscribe, if not to any number."""
+        return None if kind == SOURCE else _OPERATORS[kind].inputs_taken
+
     def problems(self, kind: str, params: Mapping[str, Any]) -> list[str]:
         """What is wrong with the parameters, one sentence each; empty when all is well."""
         if kind == SOURCE:
@@ -79,6 +85,11 @@ class OperatorCatalogue:
             return None
         names = _OPERATORS[kind].state_takes
         return {name: value for name, value in params.items() if names is None or name in names}
+
+    def columns(self, spec: TopologySpec) -> Mapping[str, Sequence[str]]:
+        """Operator -> the columns of its rows, of those of which it is known; `spec` has no faults so far."""
+        known = columns_known(spec)
+        return {name: [one.name for one in of.columns] for name, of in known.items() if of.columns}
 
     def carries(self, kind: str, params: Mapping[str, Any], column: str) -> str:
         """How the rows of an operator call a column of its input rows; empty if they do not have it."""

@@ -42,6 +42,7 @@ class WindowedJoin(Operator):
     kind = "windowed_join"
     takes = ("size_s", "column", "time")
     state_by_input = True
+    inputs_taken = 2
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from domain.topology.graph import Topology
 from domain.topology.spec import OperatorSpec, TopologySpec
 from spark_jobs.sources.built_in import FILE, TRAFFIC, reader_of
 
@@ -68,20 +69,10 @@ _NO_INPUTS_KNOWN: Final = "They follow from the columns of its inputs, which are
 
 def columns_known(spec: TopologySpec) -> dict[str, KnownColumns]:
     """Operator name -> what is known of the columns of its rows."""
-    operators = {operator.name: operator for operator in spec.operators}
     found: dict[str, KnownColumns] = {}
-
-    def visit(name: str) -> None:
-        if name in found:
-            return
-        found[name] = _unknown(_NO_INPUTS_KNOWN)  # what a cycle meets
-        sources = [stream.source for stream in operators[name].inputs if not stream.feedback]
-        for source in sources:
-            visit(source)
-        found[name] = _of(operators[name], [found[source] for source in sources])
-
-    for name in operators:
-        visit(name)
+    for operator in Topology(spec).operators:
+        inputs = [found[stream.source] for stream in operator.inputs if not stream.feedback]
+        found[operator.name] = _of(operator, inputs)
     return found
 
 

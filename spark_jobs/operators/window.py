@@ -53,7 +53,7 @@ class SlidingWindow(Operator, Combinable):
         found = unknown_params(params, cls.takes)
         for name in ("size_s", "slide_s"):
             value = params.get(name)
-            if value is None and name == "slide_s":
+            if name == "slide_s" and name not in params:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= 604_800:
                 found.append(

@@ -17,7 +17,12 @@ def columns(kind: str, params: dict[str, Any], *, parallelism: int, **stream: An
             "name": "t",
             "guarantee": "bounded",
             "operators": [
-                {"name": "S", "kind": "source", "parallelism": 2, "params": {"path": "x.parquet"}},
+                {
+                    "name": "S",
+                    "kind": "source",
+                    "parallelism": 2,
+                    "params": {"reader": "traffic", "stream": "locations"},
+                },
                 {
                     "name": "O",
                     "kind": kind,
@@ -39,7 +44,7 @@ def test_the_column_by_which_rows_are_spread(parallelism: int) -> None:
 
 
 def test_a_column_that_the_state_lacks_is_no_key_of_it() -> None:
-    assert columns("tumbling_window", {"size_s": 5}, parallelism=3, key="user") == {}
+    assert columns("tumbling_window", {"size_s": 5}, parallelism=3, key="user_id") == {}
 
 
 def test_without_partitions_the_state_says_its_column() -> None:

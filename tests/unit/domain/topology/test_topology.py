@@ -72,6 +72,12 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     (with_operator(priority=11), "operators[1].priority", "must be at most 10, not 11"),
     (with_operator(output=False), "operators", "no operator has `output: true`"),
     (with_operator(inputs=[]), "operators[1].inputs", "needs at least one input"),
+    (with_operator(kind="windowed_join"), "operators[1].inputs", "(windowed_join) takes 2 inputs, not 1"),
+    (
+        with_operator(kind="sliding_window", params={"size_s": 5, "slide_s": None}),
+        "operators[1].params",
+        "None",
+    ),
     (with_operator(inputs=[{"from": "X"}]), "operators[1].inputs[0].from", "no operator 'X'"),
     (with_operator(parallelism=3), "operators[1].inputs[0].partitioning", "same parallelism"),
     (with_operator(inputs=[{"from": "S"}, {"from": "S"}]), "operators[1].inputs[1].from", "twice"),
@@ -295,7 +301,8 @@ def test_queries_are_output_partitions_with_everything_upstream() -> None:
     ],
 )
 def test_partitionings(partitioning: str, source: int, target: int, expected: dict[int, list[int]]) -> None:
-    data = with_operator(parallelism=target, inputs=[{"from": "S", "partitioning": partitioning}])
+    stream = {"from": "S", "partitioning": partitioning, "key": "text"}
+    data = with_operator(parallelism=target, inputs=[stream])
     data["operators"][0]["parallelism"] = source
     topology = load_topology(data, catalogue)
     operator = topology.by_name["A"]
@@ -331,3 +338,45 @@ def test_who_says_nothing_gets_what_is_known(given: dict[str, Any], doubt: str, 
     assert bool(topology.by_name["A"].doubt) is bool(doubt)
     assert topology.by_name["A"].deterministic is given.get("deterministic")
     assert load_topology(topology.to_data(), catalogue).deterministic is repeatable
+
+
+SPREAD = [
+    (
+        {"inputs": [{"from": "S"}]},
+        "have no column 'key' to be spread by over the 2 partitions of 'A'",
+    ),
+    ({"inputs": [{"from": "S", "key": "user"}]}, "only ts, text; name one of these, or another partitioning"),
+    (
+        {"inputs": [{"from": "S", "partitioning": "split"}], "parallelism": 4},
+        "another partitioning than split",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), SPREAD)
+def test_rows_are_spread_by_a_column_that_they_have(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        load_topology(with_operator(**changes), catalogue)
+    (problem,) = caught.value.problems
+    assert problem.path == "operators[1].inputs[0].key"
+    assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"inputs": [{"from": "S", "key": "text"}]},
+        {"inputs": [{"from": "S"}], "parallelism": 1},
+        {"inputs": [{"from": "S", "partitioning": "split"}]},
+    ],
+)
+def test_other_streams_are_no_problem(changes: dict[str, Any]) -> None:
+    assert load_topology(with_operator(**changes), catalogue)
+
+
+def test_what_code_gives_may_have_any_column() -> None:
+    data = with_operator(inputs=[{"from": "Q", "key": "user"}])
+    data["operators"].append(
+        {"name": "Q", "kind": "sql", "inputs": [{"from": "S"}], "params": {"query": "SELECT 1 AS user"}}
+    )
+    assert load_topology(data, catalogue)

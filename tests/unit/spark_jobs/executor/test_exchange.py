@@ -6,7 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.executor.exchange import EMPTY, LARGE, decode_table, encode_table
+from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from spark_jobs.executor.exchange import EMPTY, LARGE, decode_table, encode_table, route
+from spark_jobs.operators.problems import OperatorError
+from spark_jobs.operators.sets import Union
 
 
 def words(rows: int) -> pa.Table:
@@ -41,3 +44,16 @@ def test_what_cannot_be_made_less_takes_little_more(kind: str) -> None:
     table = pa.table({"value": np.random.default_rng(1).random(rows)})
     assert decode_table(encode_table(table, compressed=True)) == table
     assert len(encode_table(table, compressed=True)) < 1.02 * table.nbytes + 1_000
+
+
+def test_a_column_that_rows_should_be_spread_by_and_lack_is_told() -> None:
+    operators = (
+        OperatorSpec(name="S", kind="source"),
+        OperatorSpec(name="Q", kind="sql", inputs=(InputSpec(source="S"),), params={"query": "SELECT 1"}),
+        OperatorSpec(name="C", kind="union", parallelism=2, inputs=(InputSpec(source="Q", key="user"),)),
+    )
+    topology = Topology(TopologySpec(name="t", operators=operators))
+    with pytest.raises(
+        OperatorError, match=r"rows of Q are spread .* of C by a column 'user', but they have pane"
+    ):
+        route(topology, "Q[0]", words(3), {"C": Union({}, ["Q"])})
