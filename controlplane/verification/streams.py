@@ -59,9 +59,19 @@ def stream_build(relations: Relations, operator: OperatorSpec) -> None:
         for given in operator.inputs if make not in _OF_CYCLES else ():
             relations.stream(given.source)
         made = make(relations, operator)
-        relations.built[operator.name] = replace(made, hashed=_hashed(relations, operator, made))
+        ordered = made.ordered and _in_order(operator)
+        relations.built[operator.name] = replace(
+            made, ordered=ordered, hashed=_hashed(relations, operator, made)
+        )
     except NotExpressibleError as error:
         relations.built[operator.name] = error
+
+
+def _in_order(operator: OperatorSpec) -> bool:
+    """Whether the rows of its partitions, one partition after the other, are in the order of the input."""
+    return operator.parallelism == 1 or all(
+        given.partitioning in ("one_to_one", "merge") for given in operator.inputs
+    )
 
 
 def _hashed(relations: Relations, operator: OperatorSpec, made: Stream) -> frozenset[str]:

@@ -320,3 +320,20 @@ def test_earlier_times_that_come_in_a_later_epoch(tmp_path: Path) -> None:
     spec = pipeline("hashtags", path=str(source), limit=150)
     run(tmp_path, spec, source=source, epochs=1_000, tuples=10)
     assert faults(verify(tmp_path, spec)) == {}
+
+
+@pytest.mark.parametrize("partitioning", ["full", "split"])
+def test_what_depends_on_an_order_that_is_not_that_of_the_input(
+    tmp_path: Path, tweets: Path, partitioning: str
+) -> None:
+    """Behind partitions over which rows were spread by key, those of one come after those of another."""
+    spec = pipeline("trending", rate=100, path=str(tweets))
+    first = spec["operators"][-1] | {"parallelism": 1, "params": {"columns": ["key"]}}
+    spec["operators"][2:] = [first]
+    spec["operators"][0]["parallelism"] = 1
+    spec["operators"][1] |= {
+        "parallelism": 4, "inputs": [{"from": "Source", "partitioning": partitioning, "key": "text"}]
+    }  # fmt: skip
+    run(tmp_path, spec, source=tweets, epochs=20, tuples=200)
+    (query,) = verify(tmp_path, spec).queries
+    assert query.skipped == "operator New (distinct) depends on the order of its input, which is not defined"
