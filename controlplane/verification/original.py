@@ -127,10 +127,16 @@ def _csv_rows(
 
 def _json_object(line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"))
-    except ValueError:
+        row = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        if b"\\u" in line:
+            json.dumps(row, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError):
         return {}
     return row if isinstance(row, dict) else {}
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _text(value: Any) -> str | None:

@@ -337,3 +337,12 @@ def test_what_depends_on_an_order_that_is_not_that_of_the_input(
     run(tmp_path, spec, source=tweets, epochs=20, tuples=200)
     (query,) = verify(tmp_path, spec).queries
     assert query.skipped == "operator New (distinct) depends on the order of its input, which is not defined"
+
+
+@pytest.mark.parametrize("line", ['{"text": "#cut \\ud83d"}', '{"text": "#nan", "size": NaN}', "[" * 100_000])
+def test_lines_that_the_engine_does_not_take_for_json(tmp_path: Path, line: str) -> None:
+    source = tmp_path / "input.jsonl"
+    source.write_text("".join(f'{{"text": "#tag{n % 7}"}}\n' for n in range(50)) + line + "\n")
+    spec = pipeline("trending", rate=100, path=str(source), limit=500)
+    run(tmp_path, spec, source=source, epochs=100, tuples=30)
+    assert verify(tmp_path, spec).clean
