@@ -10,7 +10,9 @@ which together are their order. Window tables hold the windows that are closed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import truediv
 from typing import Any
 
 import duckdb
@@ -26,6 +28,8 @@ from domain.topology.spec import InputSpec, OperatorSpec
 SECOND = 1_000_000
 DEFAULT_RATE = 1_000
 WINDOW_COLUMNS = ("window_start", "window_end", "key", "count")
+MEAN = "nearest_mean"
+"""Function of the database: the fraction nearest to a sum of any size divided by its count."""
 EVENT_TIMES = frozenset({"ts", "window_end"})
 """Of sources (whose files are read with an exact watermark) and of windows, which are sent as they close."""
 
@@ -79,6 +83,8 @@ class Relations:
         self.topology = topology
         self.extent = extent
         self.built: dict[str, Stream | NotExpressibleError] = {}
+        with suppress(duckdb.NotImplementedException):  # it is there already
+            database.create_function(MEAN, truediv, ["HUGEINT", "BIGINT"], "DOUBLE")
 
     def stream(self, name: str) -> Stream:
         """An operator's stream; raises `NotExpressibleError` if it has none."""

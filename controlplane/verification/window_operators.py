@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import (
+    MEAN,
     SECOND,
     WINDOW_COLUMNS,
     Relations,
@@ -47,7 +48,8 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
             WHERE k < {size // slide} OR part = 0
         )
         SELECT window_start, window_start + {size} AS window_end, key, _part, sum(n)::BIGINT AS count,
-            sum(total)::BIGINT::DOUBLE / sum(n)::BIGINT::DOUBLE AS average
+            CASE WHEN abs(sum(total)) < {2**53} THEN sum(total)::DOUBLE / sum(n)::DOUBLE
+                ELSE {MEAN}(sum(total)::HUGEINT, sum(n)::BIGINT) END AS average
         FROM placed WHERE {relations.closed(f"window_start + {size}")} GROUP BY ALL
         """,
         (*WINDOW_COLUMNS[:3], "average", "count") if value else WINDOW_COLUMNS,

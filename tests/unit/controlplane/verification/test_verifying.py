@@ -346,3 +346,18 @@ def test_lines_that_the_engine_does_not_take_for_json(tmp_path: Path, line: str)
     spec = pipeline("trending", rate=100, path=str(source), limit=500)
     run(tmp_path, spec, source=source, epochs=100, tuples=30)
     assert verify(tmp_path, spec).clean
+
+
+def test_means_of_sums_that_no_fraction_holds(tmp_path: Path) -> None:
+    """Times in microseconds: a few of them are beyond 2 ** 53 in sum, some thousands beyond 2 ** 63."""
+    source = tmp_path / "input.jsonl"
+    source.write_text("".join(json.dumps({"text": f"#tag{n % 100 // 99}"}) + "\n" for n in range(6_600)))
+    spec = pipeline("trending", rate=1_000, path=str(source), limit=12_345)
+    spec["operators"][2:] = [
+        {"name": "Mean", "kind": "window_average", "inputs": [{"from": "Parser"}], "output": True,
+         "params": {"value": "ts", "size_s": 10, "slide_s": 5}},
+    ]  # fmt: skip
+    run(tmp_path, spec, source=source, epochs=100, tuples=1_000)
+    verification = verify(tmp_path, spec)
+    assert (verification.clean, faults(verification)) == (True, {})
+    assert verification.queries[0].expected > 4
