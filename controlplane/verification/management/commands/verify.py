@@ -21,6 +21,7 @@ from controlplane.verification.operation import operation_verify
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.subject import spec_that_ran
 from controlplane.verification.verifying import Verification, topology_verify
+from domain.execution.job import NO_WATERMARK
 
 NUMBERS = ("expected", "found", "missing", "duplicate", "unexpected", "different")
 
@@ -67,6 +68,8 @@ class Command(BaseCommand):
             self.stdout.write(_json(verification))
         else:
             _show(Console(file=self.stdout._out, highlight=False), verification, bounded=bounded)
+        if all(query.skipped for query in verification.queries):
+            raise SystemExit(2)
         if not (verification.readable if bounded else verification.clean):
             raise SystemExit(1)
 
@@ -107,7 +110,8 @@ def _json(verification: Verification) -> str:
 
 def _show(console: Console, verification: Verification, *, bounded: bool) -> None:
     tuples = ", ".join(f"{count:,} tuples of {source}" for source, count in verification.tuples.items())
-    moment = "" if verification.watermark_us is None else f", watermark {_instant(verification.watermark_us)}"
+    watermark = verification.watermark_us
+    moment = "" if watermark is None or watermark == NO_WATERMARK else f", watermark {_instant(watermark)}"
     ended = ", input ended" if verification.final else ""
     reach = f"up to epoch {verification.epoch}, {tuples or 'nothing'}{moment}{ended}"
     console.print(f"{verification.topology}: {reach}", soft_wrap=True)
@@ -146,4 +150,7 @@ def _sentence(query: QueryResult, finding: Finding) -> str:
 
 
 def _instant(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):  # times may be beyond the year 9999
+        return f"{micros} us"

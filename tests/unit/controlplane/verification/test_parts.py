@@ -21,6 +21,7 @@ from controlplane.verification.original import original_read
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.rates import Rates
 from controlplane.verification.relations import Stream
+from domain.execution.job import NO_WATERMARK
 from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sources.arrivals import Arrivals
 from spark_jobs.sources.prepare import prepare
@@ -269,3 +270,18 @@ class TestCommand:
         with pytest.raises(CommandError, match="the original input is gone") as caught:
             call_command("verify", "hashtags", stdout=io.StringIO(), stderr=io.StringIO())
         assert caught.value.returncode == 2
+
+    @pytest.mark.parametrize("watermark", [NO_WATERMARK, 2**61])
+    def test_nothing_that_can_be_compared_ends_with_two(self, home: Path, watermark: int) -> None:
+        """As with a reader of one's own, whose times may be beyond the calendar, or not known so far."""
+        row = Topology.objects.get()
+        row.spec["operators"][0]["params"] = {"reader": "own.Reader"}
+        row.save()
+        log(home / "topologies/hashtags/epochs.log", START, plan(1) | {"watermark": watermark},
+            {"t": "commit", "epoch": 1})  # fmt: skip
+        out = io.StringIO()
+        with pytest.raises(SystemExit) as caught:
+            call_command("verify", "hashtags", stdout=out, stderr=io.StringIO())
+        assert caught.value.code == 2
+        assert "up to epoch 1, 10 tuples of Source" in out.getvalue()
+        assert ("watermark 2305843009213693952 us" in out.getvalue()) == (watermark > 0)
