@@ -12,6 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -225,9 +226,10 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
 def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimiter: str) -> Iterator[Rows]:
     raw, stream = _opened(path)
     total = path.stat().st_size
-    with raw, stream:
-        # Bytes that are not UTF-8 survive as surrogates, so that they can be told apart field by field.
-        lines = (line.decode("utf-8", "surrogateescape") for line in _lines(stream))
+    # Bytes that are not UTF-8 survive as surrogates, so that they can be told apart field by field. Also a
+    # carriage return ends a line, or one in a single row would be an error of the whole file.
+    lines = TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    with raw, lines:
         limit = csv.field_size_limit(1 << 30)
         try:
             reader = csv.reader(lines, delimiter=delimiter)
@@ -259,12 +261,13 @@ def _csv_rows(
     for fields in reader:
         if not fields and width > 1:
             continue  # an empty line is no row in CSV
-        if len(fields) != width and not (not fields and width == 1):
-            rows.add(None, None, f"fields in the row: {len(fields)}, in the header: {width}")
+        row = fields or [""]
+        if len(row) != width:
+            rows.add(None, None, f"fields in the row: {len(row)}, in the header: {width}")
         else:
-            value = _field(fields[at]) if fields else ""
-            time = _field(fields[time_at]) if time_at >= 0 else None
-            part = _field(fields[part_at]) if part_at >= 0 else None
+            value = _field(row[at])
+            time = _field(row[time_at]) if time_at >= 0 else None
+            part = _field(row[part_at]) if part_at >= 0 else None
             rows.add(value, time, "the text is not UTF-8" if value is None else "", part)
         if len(rows.text) == CHUNK_ROWS:
             yield rows.take()

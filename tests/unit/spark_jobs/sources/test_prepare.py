@@ -107,6 +107,17 @@ class TestRejectedRows:
             (3, "fields in the row: 3, in the header: 2"),
         ]
 
+    def test_a_carriage_return_in_one_row_of_csv(self, tmp_path: Path) -> None:
+        source = written(tmp_path / "i.csv", b'id,text\r\n1,a\rb\n2,"c\rd"\r\n3,e\r4,f\n')
+        prepared = prepare(source, tmp_path / "input.arrow")
+        assert content(prepared)["text"] == ["a", None, "c\rd", "e", "f"]
+        assert rejected(prepared) == [(1, "fields in the row: 1, in the header: 2")]
+
+    def test_an_empty_line_of_the_only_column_that_decides_the_partition(self, tmp_path: Path) -> None:
+        source = written(tmp_path / "i.csv", b"text\na\n\nb\n")
+        prepared = prepare(source, tmp_path / "input.arrow", partition_by="text")
+        assert content(prepared) == {"text": ["a", "", "b"], "part": [1, 0, 2]}
+
     def test_jsonl(self, tmp_path: Path) -> None:
         lines = [
             b'{"text":"a"}', b'{"text":null}', b'{"text":"\xff"}', b"{", b"[1]", b'{"id":1}',
