@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from host.durable import temporary_name
+
 PAGES: Final = 2_000
 SERVERS: Final = 28
 _EXPONENT: Final = 0.9
@@ -42,7 +44,7 @@ def _zipf(size: int, exponent: float) -> Any:
 def page_views_write(path: Path, views: int = 200_000, seed: int = 7) -> Path:
     """Write the sample as Parquet, atomically; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
+    temporary = temporary_name(path)  # other drivers may make the same file now
     try:
         pq.write_table(page_views_table(views, seed), temporary, compression="snappy")
         temporary.replace(path)

@@ -4,9 +4,11 @@ import collections
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.sources.page_views import page_views_write
 from spark_jobs.sources.sample import main, sample_write
 
 
@@ -51,3 +53,16 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     (tmp_path / "file").write_text("")
     assert main(["--out", str(tmp_path / "file" / "s.parquet"), "--tweets", "10"]) == 1
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_two_drivers_make_page_views_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "input" / "page-views.parquet"
+    write, others = pq.write_table, iter([lambda: page_views_write(path, views=100)])
+
+    def written(table: pa.Table, where: Path, **options: str) -> None:
+        write(table, where, **options)
+        next(others, lambda: path)()
+
+    monkeypatch.setattr("spark_jobs.sources.page_views.pq.write_table", written)
+    assert pq.read_table(page_views_write(path, views=100)).num_rows == 100
+    assert list(path.parent.iterdir()) == [path]
