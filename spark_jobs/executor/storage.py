@@ -18,6 +18,7 @@ from spark_jobs.executor.key_saving import go_on
 from spark_jobs.executor.restore import bring_partition, restore_partition, whole_in_storage
 from spark_jobs.executor.samples import sample_keep
 from spark_jobs.sinks.base import TaskOutputs
+from spark_jobs.sources.problems import SourceError
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.key_requests import KeyDesk, KeyWork
 from spark_jobs.state.node_home import STATE, deployment_home, forget_earlier
@@ -140,7 +141,7 @@ class NodeStorage:
         options, modules = self._layout.readers[self._operator], self._layout.operator_modules
         reader: Any = reader_create(source.params, options, modules)
         mine = reader.partitions(start, end)[self._index :: source.parallelism]
-        batches = [batch for part in mine for batch in reader.read(part) if batch.num_rows]
+        batches = [batch for part in mine for batch in map(_is_batch, reader.read(part)) if batch.num_rows]
         table: pa.Table | None = pa.Table.from_batches(batches) if batches else None
         return table
 
@@ -193,3 +194,13 @@ class NodeStorage:
             deployed=layout.deployed,
             spread=self._spread,
         )
+
+
+def _is_batch(given: Any) -> pa.RecordBatch:
+    """What a reader gives. Rows of other kinds, which PySpark takes, have no names of columns."""
+    if not isinstance(given, pa.RecordBatch):
+        raise SourceError(
+            where="source", what=f"the reader gave a {type(given).__name__}, not a pyarrow.RecordBatch",
+            hint="Have its method `read` yield record batches, with the event times in a column `ts`.",
+        )  # fmt: skip
+    return given
