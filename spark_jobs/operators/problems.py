@@ -44,9 +44,10 @@ def times_of(table: pa.Table, name: str, kind: str) -> pa.ChunkedArray:
     """The column of event times, in microseconds; a row may be without."""
     column = column_of(table, name, kind)
     if not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+        convert = "epoch_us(...)" if pa.types.is_temporal(column.type) else "CAST(... AS BIGINT)"
         raise OperatorError(
             f"{kind} needs whole microseconds in column {name!r}, but it is {column.type}",
-            "Convert it in the operator before it, such as `CAST(... AS BIGINT)` in `sql`.",
+            f"Convert it in the operator before it, such as `{convert}` in `sql`.",
         )
     return column.cast(pa.int64())
 

@@ -15,6 +15,7 @@ from spark_jobs.operators.join import WindowedJoin
 from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.sets import Distinct, Union
+from spark_jobs.operators.sql import query_table
 from spark_jobs.operators.top_k import TopK
 from spark_jobs.operators.window import ROWS
 from spark_jobs.state.late import left_out
@@ -157,6 +158,14 @@ class TestTimes:
             process(Distinct({"size_s": 10}, ["A"]), empty(), 0, {"A": rows})
         with pytest.raises(OperatorError, match="windowed_join needs whole microseconds in column 'ts'"):
             process(WindowedJoin({"size_s": 10}, ["L", "R"]), empty(), 0, {"L": rows})
+
+    def test_what_is_said_of_timestamps_helps(self) -> None:
+        given = query_table("SELECT make_timestamp(ts) AS ts, key FROM input", {"input": keyed((1, "a"))})
+        with pytest.raises(OperatorError) as caught:
+            process(Distinct({"size_s": 10}, ["A"]), empty(), 0, {"A": given})
+        assert "`epoch_us(...)` in `sql`" in caught.value.hint
+        micros = query_table("SELECT epoch_us(ts) AS ts FROM input", {"input": given})
+        assert micros.column("ts").to_pylist() == [SECOND]
 
 
 class TestUnion:
