@@ -75,9 +75,9 @@ class Filter(Operator):
             if comparison in _TEXT_TESTS:
                 return _TEXT_TESTS[comparison](column, value)
             if comparison in ("in", "not_in"):
-                within = pc.is_in(column, value_set=pa.array(value, column.type))
+                within = _within(column, self.params["value"])
                 return within if comparison == "in" else pc.and_(pc.invert(within), pc.is_valid(column))
-            if pa.types.is_integer(column.type) and isinstance(value, float):
+            if isinstance(value, float) and _is_exact(column):
                 return _ORDERINGS[comparison](*_as_fractions(column, value))
             return _ORDERINGS[comparison](column, pa.scalar(value, column.type))
         except (pa.ArrowException, TypeError, OverflowError) as error:
@@ -88,9 +88,23 @@ class Filter(Operator):
             ) from error
 
 
+def _is_exact(column: pa.ChunkedArray) -> bool:
+    """Whether fractions are no scalars of the column's type."""
+    return bool(pa.types.is_integer(column.type) or pa.types.is_decimal(column.type))
+
+
+def _within(column: pa.ChunkedArray, values: Sequence[Any]) -> pa.ChunkedArray:
+    fractions = [value for value in values if isinstance(value, float)] if _is_exact(column) else []
+    others = [value for value in values if not (fractions and isinstance(value, float))]
+    within = pc.is_in(column, value_set=pa.array(others, column.type))
+    for value in fractions:
+        within = pc.or_(within, pc.fill_null(pc.equal(*_as_fractions(column, value)), False))
+    return within
+
+
 def _as_fractions(column: pa.ChunkedArray, value: float) -> tuple[pa.ChunkedArray, pa.Scalar]:
-    """Whole numbers and a fraction, so that they compare as they are. Below 2 ** 53 fractions hold all whole
-    numbers; from there on the value is one itself."""
+    """Whole numbers or decimals, and a fraction, so that they compare as they are. Below 2 ** 53 fractions
+    hold all whole numbers; from there on the value is one itself."""
     if abs(value) >= 2**53:
         try:
             return column, pa.scalar(int(value), column.type)

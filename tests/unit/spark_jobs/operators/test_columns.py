@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -72,6 +73,29 @@ def test_whole_numbers_are_compared_with_fractions_exactly(
     compare = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}[comparison]
     expected = [number for number in numbers if compare(number, value)]
     assert kept(pa.array(numbers, kind), comparison, value) == expected
+
+
+@pytest.mark.parametrize(("comparison", "expected"), [("in", [2]), ("not_in", [1, 3])])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.decimal128(38, 0), pa.float64()])
+def test_no_whole_number_is_in_a_list_of_fractions(
+    kind: pa.DataType, comparison: str, expected: list[int]
+) -> None:
+    assert kept(pa.array([1, 2, None, 3], kind), comparison, [1.5, 2, 1e30, 0.25]) == expected
+
+
+@pytest.mark.parametrize(
+    ("comparison", "value", "expected"),
+    [
+        (">", 1.2, ["1.25", "3.00"]),
+        ("==", 1.25, ["1.25"]),
+        ("<=", 1, ["-0.10"]),
+        ("in", [-0.1, 3], ["-0.10", "3.00"]),
+    ],
+)
+def test_decimals_are_compared_with_fractions(comparison: str, value: Any, expected: list[str]) -> None:
+    """Such as sums of SQL."""
+    column = pa.array([Decimal("1.25"), None, Decimal("-0.10"), Decimal("3.00")], pa.decimal128(10, 2))
+    assert list(map(str, kept(column, comparison, value))) == expected
 
 
 @pytest.mark.parametrize(
