@@ -32,9 +32,10 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
         f"SELECT ts, key, {part} AS _part, {quoted(value) if value else 0} AS value FROM {stream.relation}"
         for stream, part in zip(given, parts or ["0"] * len(given), strict=True)
     )
-    # First per slide and offset within it (exact for any size), then each to the windows it lies in.
+    # First per slide and offset within it (exact for any size), then each to the windows it lies in: they
+    # end at multiples of the slide.
     rest = size % slide
-    part = f"CASE WHEN ts - {floor('ts', slide)} < {rest} THEN 0 ELSE 1 END" if rest else "0"
+    part = f"CASE WHEN ts - {floor('ts', slide)} >= {slide - rest} THEN 0 ELSE 1 END" if rest else "0"
     return relations.table(
         operator,
         f"""
@@ -43,7 +44,7 @@ def window(relations: Relations, operator: OperatorSpec) -> Stream:
                 sum(value) AS total
             FROM ({rows}) WHERE value IS NOT NULL GROUP BY ALL
         ), placed AS (
-            SELECT pane - k * {slide} AS window_start, key, _part, n, total
+            SELECT pane + (k + 1) * {slide} - {size} AS window_start, key, _part, n, total
             FROM counted, range({-(-size // slide)}) lag(k)
             WHERE k < {size // slide} OR part = 0
         )

@@ -35,7 +35,7 @@ ROWS = pa.schema(
 
 class SlidingWindow(Operator, Combinable):
     """Counts tuples (`ts` int64 microseconds, `key` string) per key in windows of `size_s` every `slide_s`
-    seconds, aligned to multiples of the slide since the Unix epoch. A window's rows are emitted once, when
+    seconds, which end at multiples of the slide since the Unix epoch. A window's rows are emitted once, when
     the watermark reaches its end: window_start, window_end, key, count. Tuples that only lie in windows whose
     end the watermark has passed are left out and counted."""
 

@@ -361,3 +361,17 @@ def test_means_of_sums_that_no_fraction_holds(tmp_path: Path) -> None:
     verification = verify(tmp_path, spec)
     assert (verification.clean, faults(verification)) == (True, {})
     assert verification.queries[0].expected > 4
+
+
+@pytest.mark.parametrize(("size", "slide"), [(7, 3), (2.5, 0.4), (3, 2)])
+@pytest.mark.parametrize("kind", ["sliding_window", "window_average"])
+def test_windows_whose_size_is_no_multiple_of_their_slide(
+    tmp_path: Path, tweets: Path, kind: str, size: float, slide: float
+) -> None:
+    spec = pipeline("trending", rate=100, path=str(tweets))
+    params = {"size_s": size, "slide_s": slide, **({"value": "ts"} if kind == "window_average" else {})}
+    spec["operators"][2:] = [spec["operators"][2] | {"kind": kind, "params": params, "output": True}]
+    run(tmp_path, spec, source=tweets, epochs=12, tuples=100)
+    verification = verify(tmp_path, spec)
+    assert (faults(verification), verification.clean) == ({}, True)
+    assert verification.queries[0].expected > 20
