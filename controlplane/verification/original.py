@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,7 +42,8 @@ def original_read(path: Path, *, text: str, ts: str, ts_unit: str, part: str = "
     try:
         rows, timed = _rows(path, text, ts, part)
         for value, time, group in rows:
-            parts.append(_text(str(group) if isinstance(group, int) else group) if part else None)
+            whole = isinstance(group, int) and not isinstance(group, bool)
+            parts.append(_text(str(group) if whole else group) if part else None)
             texts.append(None if part and parts[-1] is None else _text(value))
             times.append(time)
     except (OSError, EOFError, ValueError, KeyError, csv.Error, pa.ArrowException) as error:
@@ -127,7 +129,7 @@ def _csv_rows(
 
 def _json_object(line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"), parse_constant=_refuse)
+        row = json.loads(line.decode("utf-8"), parse_constant=_refuse, parse_float=_fraction)
         if b"\\u" in line:
             json.dumps(row, ensure_ascii=False).encode()  # half of a surrogate pair is no text
     except (ValueError, RecursionError):
@@ -135,8 +137,13 @@ def _json_object(line: bytes) -> dict[str, Any]:
     return row if isinstance(row, dict) else {}
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number in JSON")
+
+
+def _fraction(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
 
 
 def _text(value: Any) -> str | None:
@@ -172,6 +179,8 @@ def _number(value: Any) -> int | float | None:
     """A time as a number (`_Micros` if its unit is settled)."""
     if isinstance(value, bool) or value is None:
         return None
+    if isinstance(value, Decimal) and value == value.to_integral_value():
+        return int(value)
     if isinstance(value, int | float):
         return value if math.isfinite(value) else None
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

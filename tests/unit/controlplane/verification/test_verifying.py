@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from spark_jobs.sinks.parquet import partition_path
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.sources.sample import sample_write
 from tests.outputs import DEPLOYED, epochs_present, write_epoch
-from tests.unit.controlplane.verification.small_engine import run
+from tests.unit.controlplane.verification.small_engine import run, run_as_planned
 
 PIPELINES = Path(__file__).resolve().parents[4] / "spark_jobs" / "pipelines"
 
@@ -339,7 +340,15 @@ def test_what_depends_on_an_order_that_is_not_that_of_the_input(
     assert query.skipped == "operator New (distinct) depends on the order of its input, which is not defined"
 
 
-@pytest.mark.parametrize("line", ['{"text": "#cut \\ud83d"}', '{"text": "#nan", "size": NaN}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"text": "#cut \\ud83d"}',
+        '{"text": "#nan", "size": NaN}',
+        '{"text": "#huge", "size": 1e400}',
+        "[" * 100_000,
+    ],
+)
 def test_lines_that_the_engine_does_not_take_for_json(tmp_path: Path, line: str) -> None:
     source = tmp_path / "input.jsonl"
     source.write_text("".join(f'{{"text": "#tag{n % 7}"}}\n' for n in range(50)) + line + "\n")
@@ -375,3 +384,29 @@ def test_windows_whose_size_is_no_multiple_of_their_slide(
     verification = verify(tmp_path, spec)
     assert (faults(verification), verification.clean) == ({}, True)
     assert verification.queries[0].expected > 20
+
+
+def test_decimals_in_nanoseconds(tmp_path: Path) -> None:
+    """No fraction holds them."""
+    times = [Decimal((1_700_000_000 + n) * 10**9 + n * 1_001 + 999) for n in range(60)]
+    source = tmp_path / "input.parquet"
+    column = pa.array(times, pa.decimal128(25, 1))
+    pq.write_table(pa.table({"ts": column, "text": [f"#tag{n % 5}" for n in range(60)]}), source)
+    spec = pipeline("trending", path=str(source), limit=150)
+    run(tmp_path, spec, source=source, epochs=100, tuples=20)
+    assert faults(verify(tmp_path, spec)) == {}
+
+
+def test_a_partition_is_decided_by_texts_and_whole_numbers(tmp_path: Path) -> None:
+    source = tmp_path / "input.jsonl"
+    values = [1, "x", None, True, 1.5, 2]
+    lines = [json.dumps({"text": f"#tag{n % 7}", "server": values[n % 6]}) for n in range(60)]
+    source.write_text("\n".join(lines))
+    spec = pipeline("trending", path=str(source), rate=100, limit=150, partition_by="server")
+    spec["operators"][2:] = [
+        {"name": "W", "kind": "tumbling_window", "parallelism": 2, "params": {"size_s": 1}, "output": True,
+         "inputs": [{"from": "Parser", "partitioning": "one_to_one"}]},
+    ]  # fmt: skip
+    run_as_planned(tmp_path, spec, epochs=5)
+    verification = verify(tmp_path, spec)
+    assert (faults(verification), verification.clean) == ({}, True)
