@@ -306,13 +306,13 @@ def _convert(
             spool.add(rows, times)
         if not spool.rows:
             raise _empty(source)
+        event_times = spool.event_times(str(source), ts)
         if spool.rejected == spool.rows:
             reason = max(spool.reasons, key=lambda reason: spool.reasons[reason])
             raise SourceError(
                 where=str(source), what=f"none of its {spool.rows} rows has usable text (mostly: {reason})",
                 hint="Check the column named by the source's `text` parameter.",
             )  # fmt: skip
-        event_times = spool.event_times(str(source), ts)
         listed = target.with_suffix(".rejected.jsonl")
         lines = [json.dumps({"row": row, "reason": why}) + "\n" for row, why in spool.listed]
         write_whole(listed, "".join(lines).encode(), root=target.parent)

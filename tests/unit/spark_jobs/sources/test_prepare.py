@@ -253,7 +253,9 @@ class TestErrors:
         source = parquet(tmp_path / "i.parquet", text=["a"], ts=["soon"])
         with pytest.raises(SourceError, match="ts_unit is 'h'; it must be one of auto, s, ms, us, ns"):
             prepare(source, tmp_path / "input.arrow", ts_unit="h")
-        with pytest.raises(SourceError, match="usable text"):
+        with pytest.raises(
+            SourceError, match=r"no value of column 'ts' can be read as a time\. .*`ts` parameter"
+        ):
             prepare(source, tmp_path / "input.arrow")
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
