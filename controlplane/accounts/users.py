@@ -18,6 +18,7 @@ from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
+from controlplane.preconditions import ANYTHING, Expected, entity_tag
 from domain.topology import FieldProblem
 
 SYSTEM = "system"
@@ -61,12 +62,18 @@ def user_create(
 
 @transaction.atomic
 def user_update(
-    *, user_id: int, changes: Mapping[str, Any], actor: str, reason: str, channel: Channel
+    *,
+    user_id: int,
+    changes: Mapping[str, Any],
+    actor: str,
+    reason: str,
+    channel: Channel,
+    expected: Expected = ANYTHING,
 ) -> Any:
     """Change a user's `role` (or None) or whether the account is `active`.
 
-    An inactive user cannot sign in, and the user's tokens do not work. Raises `Invalid`, or `Conflict` where
-    no active administrator would be left.
+    An inactive user cannot sign in, and the user's tokens do not work. Raises `Invalid`, `Conflict` where no
+    active administrator would be left, or `Stale` if it has changed.
     """
     reason_require(reason)
     for field in changes:
@@ -81,6 +88,7 @@ def user_update(
         for user in get_user_model().objects.select_for_update().order_by("pk").prefetch_related("groups")
     }
     user = users[user_id]
+    expected.require(user_tag(user), f"user {user.get_username()}")
     before = _shown(user)
     after = {**before, **changes}
     _role_require(after["role"])
@@ -124,6 +132,11 @@ def user_password_set(
     if tokens_end:
         tokens_revoke(user=user, actor=actor, channel=channel, reason=reason)
     return user
+
+
+def user_tag(user: Any) -> str:
+    """Of what can be edited, besides the password."""
+    return entity_tag("user", user.pk, _shown(user))
 
 
 def _role_set(user: Any, role: str | None) -> None:

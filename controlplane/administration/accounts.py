@@ -19,8 +19,8 @@ from knox.models import AuthToken
 from controlplane.accounts.models import Role, Token, User
 from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
 from controlplane.accounts.services import token_create, token_revoke
-from controlplane.accounts.users import user_create, user_password_set, user_update
-from controlplane.administration.forms import By, ServiceForm
+from controlplane.accounts.users import user_create, user_password_set, user_tag, user_update
+from controlplane.administration.forms import By, EditForm, ServiceForm
 from controlplane.administration.pages import ServiceAdmin, SystemOwnedAdmin
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
@@ -61,7 +61,7 @@ class UserAddForm(ServiceForm):
         return User.objects.get(pk=made.pk)
 
 
-class UserForm(ServiceForm):
+class UserForm(EditForm):
     role = _role_field()
     active = forms.BooleanField(
         required=False, help_text="An inactive user cannot sign in, and the user's tokens do not work."
@@ -79,9 +79,12 @@ class UserForm(ServiceForm):
         super().__init__(*args, **options)
         self.initial.update(role=role_held(self.instance) or "", active=self.instance.is_active)
 
+    def tags(self) -> tuple[str, ...]:
+        return (user_tag(self.instance),)
+
     def apply(self, given: dict[str, Any], who: By) -> Any:
         changes = {"role": given["role"] or None, "active": given["active"]}
-        user_update(user_id=self.instance.pk, changes=changes, **who)
+        user_update(user_id=self.instance.pk, changes=changes, expected=self.expected, **who)
         if given["password"]:
             user_password_set(user_id=self.instance.pk, password=given["password"], tokens_end=True, **who)
         return User.objects.get(pk=self.instance.pk)

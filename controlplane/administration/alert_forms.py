@@ -6,11 +6,12 @@ from typing import Any
 
 from django import forms
 
-from controlplane.administration.forms import By, ServiceForm
+from controlplane.administration.forms import By, EditForm, ServiceForm
 from controlplane.alerts.models import RUNBOOK_LENGTH, AlertRule, Silence
 from controlplane.alerts.representation import RULE_EDITABLE
 from controlplane.alerts.services import rule_create, rule_update
 from controlplane.alerts.silencing import silence_create
+from controlplane.alerts.tags import rule_tag
 from controlplane.topologies.models import Topology
 
 
@@ -20,7 +21,7 @@ def _names(rows: Any, *also: str) -> list[tuple[str, str]]:
     return [("", "all"), *((name, name) for name in sorted(names))]
 
 
-class RuleForm(ServiceForm):
+class RuleForm(EditForm):
     topology = forms.ChoiceField(required=False)
     runbook = forms.CharField(
         required=False,
@@ -37,13 +38,18 @@ class RuleForm(ServiceForm):
         super().__init__(*args, **options)
         self.fields["topology"].choices = _names(Topology.objects.all(), self.instance.topology)
 
+    def tags(self) -> tuple[str, ...]:
+        return (rule_tag(self.instance),)
+
     def apply(self, given: dict[str, Any], who: By) -> AlertRule:
         now = AlertRule.objects.get(pk=self.instance.pk)
         changes = {field: value for field, value in given.items() if getattr(now, field) != value}
-        return rule_update(name=now.name, changes=changes, **who)
+        return rule_update(name=now.name, changes=changes, expected=self.expected, **who)
 
 
 class RuleAddForm(RuleForm):
+    seen = None
+
     class Meta(RuleForm.Meta):
         fields = ("name", "metric", *RULE_EDITABLE)
 

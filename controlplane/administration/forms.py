@@ -11,7 +11,9 @@ from django.http import HttpRequest
 
 from controlplane.errors import Invalid, ServiceError
 from controlplane.events.choices import Channel
+from controlplane.preconditions import ANYTHING, Expected
 
+REASON, SEEN = "reason", "seen"
 REASON_LENGTH = 1000
 REASON_HELP = "Why; kept in the audit trail."
 
@@ -66,8 +68,8 @@ class ServiceForm(forms.ModelForm):
     def _post_clean(self) -> None:
         if self.errors:
             return
-        given = dict(self.cleaned_data)
-        reason = given.pop("reason")
+        given = {name: value for name, value in self.cleaned_data.items() if name not in (REASON, SEEN)}
+        reason = self.cleaned_data[REASON]
         try:
             with transaction.atomic():
                 self.instance = self.apply(given, by(self.request, reason))
@@ -79,6 +81,28 @@ class ServiceForm(forms.ModelForm):
                 )
         except ServiceError as error:
             self.add_error(None, str(error))
+
+
+class EditForm(ServiceForm):
+    """Changes a row that is there, as it was when the page was opened: a form sends all its fields, so it
+    would put back what another user has changed meanwhile."""
+
+    seen: forms.CharField | None = forms.CharField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk is not None:
+            self.initial[SEEN] = " ".join(self.tags())
+
+    def tags(self) -> tuple[str, ...]:
+        """The entity tags of what the form changes of its instance."""
+        raise NotImplementedError
+
+    @property
+    def expected(self) -> Expected:
+        """What its author has seen, for the service."""
+        tags = frozenset(self.cleaned_data.get(SEEN, "").split())
+        return Expected(tags) if tags else ANYTHING
 
 
 class ReasonForm(forms.Form):

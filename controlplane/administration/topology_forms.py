@@ -7,13 +7,14 @@ from typing import Any
 import yaml
 from django import forms
 
-from controlplane.administration.forms import By, ServiceForm
+from controlplane.administration.forms import By, EditForm, ServiceForm
 from controlplane.errors import Invalid
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from controlplane.topologies.services import topology_create, topology_update
 from controlplane.topologies.submission import specification_compose
+from controlplane.topologies.tags import policy_tag, priorities_tag, specification_tag
 from controlplane.topologies.validation import lines_known, pipeline_names, spec_read
 
 
@@ -57,7 +58,7 @@ class TopologyAddForm(_OfSpecification):
             return topology_create(spec=specification_compose(asked), **who)
 
 
-class TopologyForm(_OfSpecification):
+class TopologyForm(_OfSpecification, EditForm):
     """The policy, at any time, and a new version of the specification, while it is not deployed."""
 
     specification = _specification(
@@ -74,25 +75,35 @@ class TopologyForm(_OfSpecification):
         self.newest = newest.spec if newest is not None else self.instance.spec
         self.initial["specification"] = spec_text(self.newest)
 
+    def tags(self) -> tuple[str, ...]:
+        return specification_tag(self.instance), policy_tag(self.instance)
+
     def apply(self, given: dict[str, Any], who: By) -> Topology:
         text = given.pop("specification")
         spec = spec_read(text)
         topology = Topology.objects.get(pk=self.instance.pk)
         if spec != self.newest:
             with lines_known({"spec": text}):
-                topology = topology_update(name=topology.name, spec=spec, **who)
+                topology = topology_update(name=topology.name, spec=spec, expected=self.expected, **who)
         changes = {field: value for field, value in given.items() if getattr(topology, field) != value}
-        return topology_policy_set(name=topology.name, changes=changes, **who)
+        return topology_policy_set(name=topology.name, changes=changes, expected=self.expected, **who)
 
 
-class QueryForm(ServiceForm):
+class QueryForm(EditForm):
     class Meta:
         model = Query
         fields = ("priority",)
 
+    def tags(self) -> tuple[str, ...]:
+        query = self.instance
+        return (priorities_tag(query.topology.name, {query.partition.label: query.priority}),)
+
     def apply(self, given: dict[str, Any], who: By) -> Query:
         query = Query.objects.select_related("topology", "partition").get(pk=self.instance.pk)
         (changed,) = query_priorities_set(
-            topology=query.topology.name, priorities={query.partition.label: given["priority"]}, **who
+            topology=query.topology.name,
+            priorities={query.partition.label: given["priority"]},
+            expected=self.expected,
+            **who,
         )
         return changed

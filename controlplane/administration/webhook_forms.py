@@ -6,15 +6,15 @@ from typing import Any
 
 from django import forms
 
-from controlplane.administration.forms import By, ServiceForm
+from controlplane.administration.forms import By, EditForm
 from controlplane.topologies.models import Topology
 from controlplane.webhooks.choices import KIND_CHOICES
 from controlplane.webhooks.models import URL_LENGTH, Webhook
 from controlplane.webhooks.services import webhook_create, webhook_update
-from controlplane.webhooks.tags import WEBHOOK_FIELDS
+from controlplane.webhooks.tags import WEBHOOK_FIELDS, webhook_tag
 
 
-class WebhookForm(ServiceForm):
+class WebhookForm(EditForm):
     url = forms.CharField(
         max_length=URL_LENGTH,
         help_text="http or https; redirects are not followed",
@@ -37,13 +37,18 @@ class WebhookForm(ServiceForm):
         names = {*Topology.objects.values_list("name", flat=True), *self.instance.topologies}
         self.fields["topologies"].choices = [(name, name) for name in sorted(names)]
 
+    def tags(self) -> tuple[str, ...]:
+        return (webhook_tag(self.instance),)
+
     def apply(self, given: dict[str, Any], who: By) -> Webhook:
         now = Webhook.objects.get(pk=self.instance.pk)
         changes = {field: value for field, value in given.items() if getattr(now, field) != value}
-        return webhook_update(webhook_id=now.pk, changes=changes, **who)
+        return webhook_update(webhook_id=now.pk, changes=changes, expected=self.expected, **who)
 
 
 class WebhookAddForm(WebhookForm):
+    seen = None
+
     class Meta(WebhookForm.Meta):
         fields = ("name", *WEBHOOK_FIELDS)
 
