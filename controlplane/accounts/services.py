@@ -23,6 +23,7 @@ NAMED = "administrator named by the environment"
 def admin_ensure(*, username: str, password: str, channel: Channel) -> tuple[Any, bool]:
     """Create the administrator, or set the password of the existing one; returns (user, created). A password
     that changes ends the user's sessions and API tokens."""
+    username = get_user_model().normalize_username(username)  # as the sign-in page does
     user, created = get_user_model().objects.get_or_create(username=username)
     before = None if created else _standing(user)
     user.is_staff = user.is_superuser = user.is_active = True

@@ -37,6 +37,7 @@ def user_create(
     Raises `Invalid` with the field's name, or `Conflict` for a name that is taken in any case of letters.
     """
     reason_require(reason)
+    username = get_user_model().normalize_username(username)  # as the sign-in page does
     user = get_user_model()(username=username)
     _role_require(role)
     _validate("username", lambda: user.clean_fields(exclude=["password"]))

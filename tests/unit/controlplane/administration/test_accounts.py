@@ -57,6 +57,14 @@ def test_a_user_is_created_with_a_role(client: Client) -> None:
     assert signed_in.get("/admin/").status_code == 200
 
 
+def test_a_name_is_written_as_the_sign_in_page_reads_it(client: Client) -> None:
+    """Letters of full width, as an input method for Japanese gives them."""
+    assert client.post(f"{USERS}add/", new(username="ｅｖｅ")).status_code == 302
+    assert User.objects.filter(username="eve").exists()
+    assert sign_in(Client(), PASSWORD)
+    assert Client().post("/login/", {"username": "ｅｖｅ", "password": PASSWORD}).status_code == 302
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
