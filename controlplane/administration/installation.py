@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,8 @@ from django.db.models import QuerySet
 from controlplane.accounts.roles import ADMINISTRATOR
 from controlplane.topologies.models import Problem
 from host.environment import Environment
+from spark_jobs.state.state_storage import masked
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 HIDDEN = "not shown"
 PROBLEMS = 20
 
@@ -306,7 +305,7 @@ def _value(environment: Environment, setting: Setting) -> str:
 
 
 def _text(value: Any) -> str:
-    return _CREDENTIALS.sub("...@", str(value))
+    return masked(str(value))
 
 
 _SECRET = frozenset({"secret_key", "zookeeper_secret", "spark_secret", "checkpoints_password"})

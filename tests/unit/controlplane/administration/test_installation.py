@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from django.test import Client
 
 from controlplane.administration.installation import GROUPS, HIDDEN, groups_shown
@@ -61,6 +62,26 @@ def test_no_secret_is_shown_and_hosts_only_to_administrators() -> None:
         seen = values(role, variables)
         assert "example" not in str(seen)
         assert not {"RESURGE_SECRET_KEY", "RESURGE_DATABASE_URL", "RESURGE_HOME"} & set(seen)
+
+
+@pytest.mark.parametrize(
+    ("variable", "url", "shown"),
+    [
+        (
+            "RESURGE_DATABASE_URL",
+            "postgres://ada:hush@hush@db.example/resurge",
+            "postgres://...@db.example/resurge",
+        ),
+        (
+            "RESURGE_REDIS_URL",
+            "redis://redis.example:6379/0?password=hush",
+            "redis://redis.example:6379/0?password=...",
+        ),
+        ("RESURGE_CHECKPOINTS", "redis://:hush/hush@redis.example/1", "redis://...@redis.example/1"),
+    ],
+)
+def test_no_part_of_a_password_is_shown(variable: str, url: str, shown: str) -> None:
+    assert values("administrator", {variable: url})[variable] == (shown, True)
 
 
 def test_the_page(browser: Callable[[str | None], Client], settings: Any) -> None:
