@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,15 +21,18 @@ LONGEST_SEARCH = 200
 """Characters: each word is another condition for the database."""
 
 
-def parameters_require(request: Request, known: Iterable[str]) -> None:
-    """Raise `ValidationError` for query parameters that mean nothing here: a misspelt filter would
-    otherwise give everything."""
-    names = sorted(known)
-    unknown = sorted(set(request.query_params) - set(names))
-    if unknown:
-        raise ValidationError(
-            {name: [f"there is no such parameter; known: {', '.join(names) or 'none'}"] for name in unknown}
-        )
+def parameters_require(request: Request, known: Mapping[str, bool]) -> None:
+    """Raise `ValidationError` for query parameters that mean nothing here: a misspelt filter would otherwise
+    give everything. known: name to whether it may be repeated; of any other only the last value would
+    count."""
+    none = f"there is no such parameter; known: {', '.join(sorted(known)) or 'none'}"
+    wrong = {
+        name: ["give it once: it takes one value" if name in known else none]
+        for name, values in sorted(request.query_params.lists())
+        if name not in known or (len(values) > 1 and not known[name])
+    }
+    if wrong:
+        raise ValidationError(wrong)
 
 
 class ExplicitFilters(DjangoFilterBackend):
@@ -44,12 +47,14 @@ class ExplicitFilters(DjangoFilterBackend):
         return super().filter_queryset(request, queryset, view)
 
 
-def list_parameters(view: Any) -> set[str]:
-    """What chooses and orders the rows of a list."""
+def list_parameters(view: Any) -> dict[str, bool]:
+    """What chooses and orders the rows of a list, and whether it may be repeated."""
     filterset = getattr(view, "filterset_class", None)
-    known = {"limit", "offset"} | set(filterset.base_filters if filterset else ())
-    known |= {"ordering"} if getattr(view, "ordering_fields", None) else set()
-    known |= {"search"} if getattr(view, "search_fields", None) else set()
+    filters = filterset.base_filters.items() if filterset else ()
+    known = {name: isinstance(one, django_filters.MultipleChoiceFilter) for name, one in filters}
+    known |= {"limit": False, "offset": False}
+    known |= {"ordering": False} if getattr(view, "ordering_fields", None) else {}
+    known |= {"search": False} if getattr(view, "search_fields", None) else {}
     return known
 
 

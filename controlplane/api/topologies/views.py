@@ -112,10 +112,10 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
         "worst_relative_latency",
     )
 
-    def parameters_known(self, request: Request, handler: Any) -> set[str]:
+    def parameters_known(self, request: Request, handler: Any) -> dict[str, bool]:
         in_yaml = media_type_matches(YamlSpecificationParser.media_type, request.content_type)
         if self.action in DESCRIBED and not in_yaml:
-            return set()
+            return {}
         return super().parameters_known(request, handler)
 
     def get_queryset(self) -> Any:

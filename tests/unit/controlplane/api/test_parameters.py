@@ -107,10 +107,29 @@ def test_a_parameter_of_another_operation_is_refused(address: Any, method: str, 
         "alert-rules/export/?format=grafana",
         "schema/?format=json",
         "audit/?search=x",
+        "nodes/?state=lost&state=alive",
+        "events/?kind=node.lost&kind=node.joined",
     ],
 )
 def test_a_parameter_that_is_known_is_taken(address: Any, path: str) -> None:
     assert identity("administrator").program.get(f"/{REST}{path}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("audit/?actor=kim&actor=ada", "actor"),
+        ("nodes/?rack=rack-a&rack=rack-b", "rack"),
+        ("tokens/?limit=1&limit=2", "limit"),
+        ("events/?topology=counts&topology=other", "topology"),
+        ("topologies/counts/measurements/?since=2026-01-01T00:00:00Z&since=2026-01-02T00:00:00Z", "since"),
+    ],
+)
+def test_a_parameter_with_one_value_is_not_repeated(address: Any, path: str, name: str) -> None:
+    """Only the last one would count."""
+    answer = identity("administrator").program.get(f"/{REST}{path}")
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == [{"path": name, "message": "give it once: it takes one value"}]
 
 
 @pytest.mark.parametrize(
