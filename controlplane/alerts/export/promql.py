@@ -29,7 +29,7 @@ def value_of(rule: AlertRule) -> str:
 
 def condition_of(rule: AlertRule) -> str:
     sign = ">" if rule.comparison == AlertComparison.ABOVE else "<"
-    return f"{value_of(rule)} {sign} {rule.threshold:g}"
+    return f"{value_of(rule)} {sign} {rule.threshold:.12g}"
 
 
 def missing_of(rule: AlertRule) -> str:

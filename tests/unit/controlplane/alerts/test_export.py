@@ -189,6 +189,15 @@ def test_rules_of_prometheus_say_what_ours_say() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("metric", "threshold"), [("availability", 0.9999999), ("checkpoint_age", 1_234_567.0)]
+)
+def test_a_threshold_is_not_rounded(metric: str, threshold: float) -> None:
+    rule = rule_create(name="exact", metric=metric, comparison="below", threshold=threshold, held=0.0, **BY)
+    assert float(condition_of(rule).rpartition(" < ")[2]) == threshold
+
+
+@pytest.mark.django_db
 def test_no_checkpoint_is_missing_where_there_are_none(clock: Clock, viewer: APIClient) -> None:
     """Where the guarantee is bounded."""
     rule = rule_create(
