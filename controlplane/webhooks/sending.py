@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -21,7 +22,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from controlplane.webhooks.choices import TEST_KIND, DeliveryState
-from controlplane.webhooks.deliveries import webhook_disable
+from controlplane.webhooks.deliveries import deliveries_end, webhook_disable
 from controlplane.webhooks.keys import SecretLostError, secret_derive
 from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
 from controlplane.webhooks.payload import EventGoneError, body_of
@@ -46,6 +47,10 @@ LONGEST_PAUSE = 60.0
 resets the doubling; a test or a redelivery clears the back-off."""
 
 AGENT = "Resurge-Webhooks/1"
+REMEDY = (
+    "Rotate its secret, give the new one to the receiver, and enable it. All processes must be started with "
+    "the same RESURGE_SECRET_KEY."
+)
 NO_OUTCOME = "the worker ended before the outcome was recorded"
 
 
@@ -84,12 +89,8 @@ def webhook_send(*, webhook_id: int) -> float | None:
             ended = _round(webhook_id, lease, until)
             failed = ended is _Ended.FAILED
         except SecretLostError as error:
-            webhook_disable(
-                webhook_id=webhook_id,
-                because=str(error),
-                hint="Rotate its secret, give the new one to the receiver, and enable it. All processes "
-                "must be started with the same RESURGE_SECRET_KEY.",
-            )
+            if not webhook_disable(webhook_id=webhook_id, because=str(error), hint=REMEDY):
+                deliveries_end(Webhook(pk=webhook_id), error=str(error))  # tests of one that is disabled
             return None
         finally:
             pause = _lease_end(webhook_id, lease, failed=failed)
@@ -178,7 +179,7 @@ def _take(webhook_id: int, lease: uuid.UUID) -> Sending | None:
             delivery=str(delivery.pk),
             timestamp=int(now.timestamp()),
             body=body,
-            keys=[secret_derive(stored) for stored in secrets_stored(webhook, at=now)],
+            keys=_keys(webhook, now),
         )
         return Sending(
             delivery=delivery,
@@ -188,6 +189,16 @@ def _take(webhook_id: int, lease: uuid.UUID) -> Sending | None:
             body=body,
         )
     return None
+
+
+def _keys(webhook: Webhook, at: datetime) -> list[bytes]:
+    """What signs now: the present secret (raises `SecretLostError`), and earlier ones that are not lost."""
+    present, *earlier = secrets_stored(webhook, at=at)
+    keys = [secret_derive(present)]
+    for stored in earlier:
+        with suppress(SecretLostError):
+            keys.append(secret_derive(stored))
+    return keys
 
 
 @transaction.atomic

@@ -140,6 +140,34 @@ def test_another_secret_key_is_noticed_before_anything_is_signed(
     assert (webhook.lease, Problem.objects.count()) == (None, 1)
 
 
+def test_a_new_secret_is_enough_after_a_change_of_the_key(
+    made: Made, receiver: Receiver, publish: Publish, settings: Any
+) -> None:
+    """As the problem says: rotate, and enable. The secret that is lost would sign for another day."""
+    settings.SECRET_KEY = "another one"
+    publish()
+    webhook_send(webhook_id=made.id)
+    _, secret = webhook_secret_rotate(webhook_id=made.id, **BY)
+    webhook_update(webhook_id=made.id, changes={"enabled": True}, **BY)
+    publish()
+    webhook_send(webhook_id=made.id)
+    assert made.now().enabled
+    assert receiver.got[0].signed_with(secret)
+
+
+def test_a_test_that_cannot_be_signed_ends(
+    made: Made, receiver: Receiver, publish: Publish, settings: Any
+) -> None:
+    settings.SECRET_KEY = "another one"
+    webhook_update(webhook_id=made.id, changes={"enabled": False}, **BY)
+    asked = webhook_test(webhook_id=made.id, **BY)
+    assert webhook_send(webhook_id=made.id) is None
+    asked.refresh_from_db()
+    assert asked.state == "given_up"
+    assert "rotate-secret" in asked.error
+    assert webhooks_due(at=timezone.now()) == []
+
+
 def test_deleting_leaves_nothing_behind(made: Made, receiver: Receiver, publish: Publish) -> None:
     """Not even deliveries of an event that was published at the same moment."""
     publish()
