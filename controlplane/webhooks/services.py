@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Invalid
@@ -33,6 +34,8 @@ from controlplane.webhooks.tags import WEBHOOK_FIELDS, webhook_tag
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
 
 MOST_WEBHOOKS = 100
+MOST_SECRETS = 5
+"""That sign at a time: each makes the header longer."""
 OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP = timedelta(days=30)
 
@@ -142,16 +145,18 @@ def webhook_delete(
 def webhook_secret_rotate(
     *, webhook_id: int, overlap: timedelta = OVERLAP, actor: str, reason: str, channel: Channel
 ) -> tuple[Webhook, str]:
-    """Make a new secret. The present one also signs for `overlap`, so that the receiver can switch without
-    refusing a delivery. Returns the new one, which cannot be read again. Raises `Missing`."""
+    """Make a new secret. The present one also signs for `overlap`, and earlier ones until their own end or
+    that, if it is sooner: the receiver can switch without refusing a delivery, also where the answer to a
+    rotation was lost. Returns the new one, which cannot be read again. Raises `Missing`."""
     reason_require(reason)
     if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise Invalid("overlap_hours", f"must be from 0 to {LONGEST_OVERLAP.days * 24} hours")
     webhook = webhook_get(webhook_id, lock=True)
-    # At most two secrets sign at a time: an older one expires now.
-    webhook.secrets.exclude(expires_at=None).delete()
-    webhook.secrets.update(expires_at=timezone.now() + overlap)
+    until = timezone.now() + overlap
+    webhook.secrets.filter(Q(expires_at=None) | Q(expires_at__gt=until)).update(expires_at=until)
     secret = _secret_add(webhook)
+    signing = webhook.secrets.order_by("-pk").values_list("pk", flat=True)[:MOST_SECRETS]
+    webhook.secrets.exclude(pk__in=list(signing)).delete()
     audit_record(
         actor=actor,
         channel=channel,

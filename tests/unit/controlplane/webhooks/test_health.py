@@ -22,6 +22,7 @@ from controlplane.webhooks.schedule import DISABLED_AFTER, MOST_TRIES
 from controlplane.webhooks.selectors import webhooks_due
 from controlplane.webhooks.sending import webhook_send
 from controlplane.webhooks.services import (
+    MOST_SECRETS,
     webhook_delete,
     webhook_secret_rotate,
     webhook_update,
@@ -125,6 +126,24 @@ def test_two_secrets_sign_while_the_receiver_changes_over(
     assert [receiver.got[1].signed_with(one) for one in (made.secret, second, third)] == [False, False, True]
     deliveries_trim()
     assert WebhookSecret.objects.count() == 1
+
+
+def test_a_rotation_whose_answer_was_lost_is_repeated(
+    made: Made, receiver: Receiver, publish: Publish
+) -> None:
+    """The receiver has the first secret still."""
+    webhook_secret_rotate(webhook_id=made.id, **BY)
+    _, last = webhook_secret_rotate(webhook_id=made.id, **BY)
+    publish()
+    webhook_send(webhook_id=made.id)
+    assert receiver.got[0].signed_with(made.secret)
+    assert receiver.got[0].signed_with(last)
+    for _ in range(10):
+        _, last = webhook_secret_rotate(webhook_id=made.id, **BY)
+    publish()
+    webhook_send(webhook_id=made.id)
+    assert receiver.got[1].signed_with(last)
+    assert WebhookSecret.objects.count() == MOST_SECRETS
 
 
 def test_another_secret_key_is_noticed_before_anything_is_signed(
