@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, When
@@ -15,6 +15,22 @@ from controlplane.webhooks.models import Delivery, Webhook
 
 JUST_ASKED = ~Q(requested_by="") & Q(tries=0)
 """Of a pending delivery: a user has asked for it and waits for the result."""
+
+
+LONGEST_HELD = timedelta(seconds=90)
+"""Longer than a lease or a pause lasts."""
+
+
+def webhook_free(at: datetime) -> Q:
+    """No worker sends to it, and it waits for no pause. One that would be held for longer than either
+    lasts is free: the clock was put back."""
+    return Q(free_at=None) | Q(free_at__lt=at) | Q(free_at__gt=at + LONGEST_HELD)
+
+
+def delivery_due(at: datetime) -> Q:
+    """Of a pending delivery: its first attempt is due, whatever the clock was when it was asked for, or the
+    next one."""
+    return Q(tries=0) | Q(due_at__lte=at)
 
 
 def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:
@@ -71,7 +87,7 @@ def delivery_get(delivery_id: UUID | str, *, webhook_id: int | None = None, lock
 def deliveries_due(webhook_id: int, *, at: datetime) -> QuerySet[Delivery]:
     """The deliveries that are due for a webhook: what users have just asked for, then events in order."""
     return Delivery.objects.filter(
-        webhook_id=webhook_id, state=DeliveryState.PENDING, due_at__lte=at
+        delivery_due(at), webhook_id=webhook_id, state=DeliveryState.PENDING
     ).order_by(Case(When(JUST_ASKED, then=0), default=1), F("sequence").asc(nulls_first=True), "created_at")
 
 
@@ -82,6 +98,10 @@ def user_waits(webhook_id: int) -> bool:
 
 def webhooks_due(*, at: datetime) -> list[int]:
     """Webhooks that have a due delivery and no worker sending to them."""
-    due = Delivery.objects.filter(webhook=OuterRef("pk"), state=DeliveryState.PENDING, due_at__lte=at)
-    free = Q(free_at=None) | Q(free_at__lt=at)
-    return list(Webhook.objects.filter(free).filter(Exists(due)).order_by("pk").values_list("pk", flat=True))
+    due = Delivery.objects.filter(delivery_due(at), webhook=OuterRef("pk"), state=DeliveryState.PENDING)
+    return list(
+        Webhook.objects.filter(webhook_free(at))
+        .filter(Exists(due))
+        .order_by("pk")
+        .values_list("pk", flat=True)
+    )

@@ -17,7 +17,7 @@ from enum import Enum, auto
 import structlog
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, Value
+from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -28,7 +28,7 @@ from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
 from controlplane.webhooks.payload import EventGoneError, body_of
 from controlplane.webhooks.posting import GONE, Outcome, webhook_post
 from controlplane.webhooks.schedule import DISABLED_AFTER, MOST_TRIES, retry_delay
-from controlplane.webhooks.selectors import deliveries_due, secrets_stored, user_waits
+from controlplane.webhooks.selectors import deliveries_due, secrets_stored, user_waits, webhook_free
 from controlplane.webhooks.signing import signed_headers
 
 log = structlog.get_logger(__name__)
@@ -123,7 +123,7 @@ def _round(webhook_id: int, lease: uuid.UUID, until: float) -> _Ended:
 
 def _lease_take(webhook_id: int, lease: uuid.UUID) -> bool:
     now = timezone.now()
-    free = Webhook.objects.filter(Q(free_at=None) | Q(free_at__lt=now), pk=webhook_id)
+    free = Webhook.objects.filter(webhook_free(now), pk=webhook_id)
     return bool(free.update(lease=lease, free_at=now + LEASE))
 
 

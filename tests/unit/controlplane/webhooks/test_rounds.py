@@ -17,6 +17,7 @@ from controlplane.webhooks.deliveries import deliveries_trim, delivery_redeliver
 from controlplane.webhooks.models import Delivery, DeliveryAttempt, Webhook
 from controlplane.webhooks.posting import webhook_post
 from controlplane.webhooks.schedule import MOST_TRIES
+from controlplane.webhooks.selectors import webhooks_due
 from controlplane.webhooks.sending import LEASE, LONGEST_PAUSE, NO_OUTCOME, webhook_send
 from controlplane.webhooks.services import (
     webhook_create,
@@ -217,4 +218,15 @@ def test_a_long_round_hands_over_to_the_next(
     for _ in range(3):
         publish()
     assert webhook_send(webhook_id=made.id) == 0.0
+    assert len(receiver.got) == 1
+
+
+def test_nothing_waits_where_the_clock_was_put_back(made: Made, receiver: Receiver, publish: Publish) -> None:
+    """An hour, after a pause had begun and an event had been published."""
+    ahead = timezone.now() + timedelta(hours=1)
+    publish()
+    Delivery.objects.update(due_at=ahead)
+    Webhook.objects.update(free_at=ahead)
+    assert webhooks_due(at=timezone.now()) == [made.id]
+    webhook_send(webhook_id=made.id)
     assert len(receiver.got) == 1
