@@ -160,7 +160,8 @@ class Measured:
             if status not in JUDGED:
                 continue
             runs = status in RUNS
-            fresh = runs and metrics_at is not None and self.at - metrics_at < FRESH
+            # Of a clock that was put back, the last report may be one of the future.
+            fresh = runs and metrics_at is not None and abs(self.at - metrics_at) < FRESH
             begun = max((at for at in (checkpoints.get(pk), deployed_at) if at is not None), default=None)
             now, worst = fidelities.get(pk, (None, None))
             self.figures[name] = Figures(

@@ -124,6 +124,8 @@ def topology_metrics_apply(
         topology.usual_load = load_usual(topology.usual_load, pace.load, seconds)
     rows.save()
     now, last = timezone.now(), topology.metrics_at
+    if last is not None and last > now + METRICS_EVERY:
+        last = None  # the clock was put back
     if report.rates or report.flows:
         averages = {"at": now, "given": report.rates, "pairs": report.flows}
         FlowRates.objects.update_or_create(topology=topology, defaults=averages)

@@ -160,6 +160,13 @@ def test_a_driver_that_reports_nothing_has_no_lag(clock: Clock, only_lag: AlertR
     assert told() == [("alert.firing", "lag-high, warning: Lag of counts: no data")]
 
 
+def test_a_report_of_a_clock_that_was_put_back_is_none_of_now(clock: Clock, only_lag: AlertRule) -> None:
+    """The driver has died meanwhile."""
+    Topology.objects.update(lag=45.0, metrics_at=clock.now + timedelta(hours=1))
+    clock.pass_by(5, fresh=False)
+    assert states() == ["missing"]
+
+
 def test_the_age_of_a_checkpoint_is_judged_by_the_interval_of_the_topology(clock: Clock) -> None:
     rule_of("checkpoint_intervals", "above", 3.0)
     Topology.objects.update(spec={**Topology.objects.get().spec, "checkpoint_interval": 20.0})
