@@ -28,8 +28,9 @@ from domain.topology import partition_id
 RUNS = frozenset({TopologyStatus.RUNNING, TopologyStatus.DEGRADED, TopologyStatus.RECOVERING})
 JUDGED = RUNS | {TopologyStatus.DEPLOYING, TopologyStatus.FAILED}
 """States of a topology that is to give results. One that is paused, stopped or completed has no alerts."""
-FRESH = timedelta(seconds=30)
-"""A latency or lag that no report of the driver has renewed for so long is one of then, so none of now."""
+FRESH, EPOCHS = timedelta(seconds=30), 3
+"""A latency or lag that no report of the driver has renewed for so long, and for as many epochs, is one of
+then, so none of now."""
 OF_CHECKPOINTS = frozenset({"checkpoint_age", "checkpoint_intervals"})
 WORDS: Mapping[str, str] = dict(TopologyStatus.choices)
 
@@ -152,16 +153,20 @@ class Measured:
             for pk, now, worst in FidelityFigure.objects.values_list("topology", "now", "worst_rack")
         }
         queries = _queries(reading)
-        own = Cast(KeyTextTransform("checkpoint_interval", "spec"), FloatField())
+        own = (
+            Cast(KeyTextTransform(name, "spec"), FloatField())
+            for name in ("checkpoint_interval", "epoch_interval")
+        )
         columns = ("pk", "name", "status", "guarantee", "lag", "metrics_at", "deployed_at")
-        rows = Topology.objects.values_list(*columns, own)
-        for pk, name, status, guarantee, lag, metrics_at, deployed_at, interval in rows:
+        rows = Topology.objects.values_list(*columns, *own)
+        for pk, name, status, guarantee, lag, metrics_at, deployed_at, interval, epoch in rows:
             self.statuses[name] = status
             if status not in JUDGED:
                 continue
             runs = status in RUNS
+            most = max(FRESH, EPOCHS * timedelta(seconds=epoch or 0.0))
             # Of a clock that was put back, the last report may be one of the future.
-            fresh = runs and metrics_at is not None and abs(self.at - metrics_at) < FRESH
+            fresh = runs and metrics_at is not None and abs(self.at - metrics_at) < most
             begun = max((at for at in (checkpoints.get(pk), deployed_at) if at is not None), default=None)
             now, worst = fidelities.get(pk, (None, None))
             self.figures[name] = Figures(

@@ -167,6 +167,24 @@ def test_a_report_of_a_clock_that_was_put_back_is_none_of_now(clock: Clock, only
     assert states() == ["missing"]
 
 
+def test_a_topology_with_long_epochs_is_judged_by_the_report_of_the_last_one(
+    clock: Clock, only_lag: AlertRule
+) -> None:
+    """It has a new one each minute."""
+    spec = Topology.objects.get().spec | {"epoch_interval": 60.0}
+    Topology.objects.update(spec=spec, lag=45.0, metrics_at=clock.now)
+    for _ in range(2):
+        for _ in range(12):
+            clock.pass_by(5, fresh=False)
+        Topology.objects.update(metrics_at=clock.now)
+    assert len(told()) == 1
+    assert states() == ["firing"]
+    rule_update(name="lag-high", changes={"threshold": 60.0, "missing": "fire", "held": 0.0}, **BY)
+    for _ in range(40):
+        clock.pass_by(5, fresh=False)
+    assert [alert.value for alert in Alert.objects.order_by("pk")] == [45.0, None], "three epochs without one"
+
+
 def test_the_age_of_a_checkpoint_is_judged_by_the_interval_of_the_topology(clock: Clock) -> None:
     rule_of("checkpoint_intervals", "above", 3.0)
     Topology.objects.update(spec={**Topology.objects.get().spec, "checkpoint_interval": 20.0})
