@@ -151,10 +151,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("resurge: interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader has closed the pipe, so nothing may be flushed into it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has closed the pipe.
+        _output_drop()
         return Exit.OK
+    except OSError as error:  # of a full disk, for instance; what the network does is an error of its own
+        _output_drop()
+        sys.stderr.write(f"resurge: the output cannot be written: {error.strerror or error}\n")
+        return Exit.USAGE
     return code if isinstance(code, int) else Exit.OK
+
+
+def _output_drop() -> None:
+    """Nothing may be flushed into it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def program() -> None:

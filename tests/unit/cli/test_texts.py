@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -10,7 +12,8 @@ import pytest
 from cli import client
 from cli.commands.incidents import PROPOSALS, STORY
 from cli.configuration import Target
-from cli.failures import UnreachableError
+from cli.failures import Exit, UnreachableError
+from tests.unit.cli.running import ROOT
 
 SENTENCE = "queries O2[0] return. It takes 0.02 of the 0.02 cores that are free."
 
@@ -62,3 +65,12 @@ def test_a_busy_server_is_asked_again_and_then_named_busy(monkeypatch: pytest.Mo
     with pytest.raises(UnreachableError, match="cannot answer now"):
         rest.post("what-if/", {})
     assert asked == ["GET"] * client.ATTEMPTS + ["POST"]
+
+
+def test_a_full_disk_is_named() -> None:
+    """Of a report, or of an export in a script."""
+    command = [sys.executable, "-m", "cli", "completion", "bash"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    assert ended.stderr == "resurge: the output cannot be written: No space left on device\n"
+    assert ended.returncode == Exit.USAGE
