@@ -54,7 +54,9 @@ def next_replica_answer(measured: Measured) -> dict[str, Any] | None:
     )
 
     def compute() -> dict[str, Any] | None:
-        problem = ReplicationProblem(measured.graph, measured.rates, budget, "weighted", measured.priorities)
+        problem = ReplicationProblem(
+            measured.graph, measured.rates, budget, "weighted", measured.priorities, measured.flows
+        )
         found = next_replica(planner, problem)
         return None if found is None else asdict(found)
 

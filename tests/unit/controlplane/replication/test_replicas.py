@@ -186,6 +186,16 @@ def test_what_the_next_replica_would_buy(replicated: Topology, operator: APIClie
     assert ahead(mode="advise") is None
 
 
+def test_the_next_replica_buys_what_its_plan_gives(replicated: Topology, operator: APIClient) -> None:
+    """Both count with how the exchange divides rows."""
+    flows = {"Parser[0]": {"O0": [0.0, 9.0]}, "Parser[1]": {"O0": [90.0, 0.0]}}
+    told = msgspec.structs.replace(epoch_report(replicated), flows=flows)
+    topology_metrics_apply(report=told, health={})
+    ahead = operator.patch(URL, {"budget": 3, **WHY}).json()["next"]
+    plan = operator.get("/api/v1/topologies/counts/replication-plan/", {"budget": ahead["budget"]}).json()
+    assert ahead["fidelity"] == plan["fidelity_after"]
+
+
 def test_large_topologies_are_not_looked_ahead(
     replicated: Topology, operator: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
