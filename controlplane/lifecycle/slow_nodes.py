@@ -23,17 +23,16 @@ def drain_by_policy() -> Incident | None:
     """Drain the node that has been slow for longest, if that is long enough and a topology's policy wants it.
 
     One at a time, and none while an incident has something to restore: a recovery makes nodes slow for a
-    while. None where no
-    other node is alive, since its partitions could go nowhere.
+    while. None where no other node is alive that takes partitions, as standbys do for failures only.
     """
     after = settings.RESURGE.slow_after
     if not after or incidents_open().exclude(state=IncidentState.CATCHING_UP).exists():
         return None
     now = timezone.now()
     slow = _slow_since(now - timedelta(seconds=after))
-    alive = set(Node.objects.filter(state=NodeState.ALIVE).values_list("name", flat=True))
+    alive = dict(Node.objects.filter(state=NodeState.ALIVE).values_list("name", "standby"))
     for since, node, topology in slow:
-        if node in alive and len(alive) > 1:
+        if node in alive and any(not standby for other, standby in alive.items() if other != node):
             reason = (
                 f"its tasks have taken a multiple of the time of other nodes' tasks for the same work for "
                 f"{(now - since).total_seconds():.0f} s, as {topology} reports"

@@ -67,6 +67,8 @@ def test_it_can_be_switched_off(deployed: Topology, settings: Any) -> None:
 
 def test_the_only_node_is_not_drained(deployed: Topology) -> None:
     slow(deployed, node_2=25.0)
+    Node.objects.exclude(name="node-2").update(standby=True)
+    assert drain_by_policy() is None, "standbys are for failures"
     Node.objects.exclude(name="node-2").update(state="lost")
     assert drain_by_policy() is None
 
