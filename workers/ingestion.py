@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from datetime import datetime
 
 import structlog
 from django.conf import settings
@@ -26,7 +27,7 @@ from controlplane.incidents.plans import plan_mark_applied
 from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import story_add
 from controlplane.topologies.choices import QueryStatus
-from controlplane.topologies.models import Query
+from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
 from domain.availability import AvailabilityTracker, Policy, QueryHealth
 from domain.capacity import Pace, Saturation
@@ -75,6 +76,8 @@ class Availabilities:
     def __init__(self) -> None:
         self._policy = Policy(theta=settings.RESURGE.theta)
         self._trackers: dict[str, AvailabilityTracker] = {}
+        # When the topologies were deployed of which these are.
+        self._deployed: dict[str, datetime | None] = {}
         self._failed: set[tuple[str, str]] = set()
         self._looked_at = float("-inf")
         self.incidents: dict[str, int] = {}
@@ -126,6 +129,7 @@ class Availabilities:
             for incident in incidents_open()
             for name in incident.topologies.values_list("name", flat=True)
         }
+        self._drop_earlier()
         for name, tracker in self._trackers.items():
             tracker.incident_set(name in self.incidents)
         self._accept()
@@ -140,6 +144,14 @@ class Availabilities:
             self._tracker(name).query_failed(label, time.time())
         self._failed = failed
 
+    def _drop_earlier(self) -> None:
+        """Latencies and failures of an earlier deployment say nothing of the present one."""
+        rows = Topology.objects.filter(name__in=self._trackers)
+        deployed = dict(rows.values_list("name", "deployed_at"))
+        for name in [*self._trackers]:
+            if name not in deployed or deployed[name] != self._deployed[name]:
+                del self._trackers[name], self._deployed[name]
+
     def _tracker(self, topology: str) -> AvailabilityTracker:
         if topology not in self._trackers:
             stored = Query.objects.filter(
@@ -151,6 +163,8 @@ class Availabilities:
             )
             tracker.incident_set(topology in self.incidents)
             self._trackers[topology] = tracker
+            rows = Topology.objects.filter(name=topology)
+            self._deployed[topology] = rows.values_list("deployed_at", flat=True).first()
         return self._trackers[topology]
 
 
