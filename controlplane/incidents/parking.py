@@ -13,7 +13,9 @@ from django.utils import timezone
 from controlplane.errors import Conflict, Missing
 from controlplane.events.services import writing
 from controlplane.incidents.choices import IncidentTrigger
+from controlplane.incidents.loading import machine_load
 from controlplane.incidents.models import Incident
+from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import incident_open_or_grow
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
@@ -29,7 +31,7 @@ def queries_park(*, topology: str, queries: Iterable[str], actor: str, reason: s
     `Conflict` where that is not possible."""
     row, wanted = _known(topology, queries)
     parkable(row, wanted)
-    return _park(row, _parked(row) | wanted, actor=actor, reason=reason)
+    return _park(row, _parked(row) | wanted, named=wanted, actor=actor, reason=reason)
 
 
 @writing
@@ -39,7 +41,7 @@ def queries_unpark(*, topology: str, queries: Iterable[str], actor: str, reason:
     row, wanted = _known(topology, queries)
     unparkable(row, wanted)
     back = wanted or _parked(row)
-    return _park(row, _parked(row) - back, actor=actor, reason=reason)
+    return _park(row, _parked(row) - back, named=frozenset(), actor=actor, reason=reason)
 
 
 def parkable(topology: Topology, queries: Collection[str]) -> None:
@@ -49,6 +51,8 @@ def parkable(topology: Topology, queries: Collection[str]) -> None:
         raise Conflict(f"topology {topology.name!r}: name at least one query to park")
     parked = _parked(topology)
     if not set(queries) - parked:
+        if _parked_by_policy(topology) & set(queries):
+            return  # it would return by itself
         raise Conflict(f"topology {topology.name!r}: {_listed(queries)} parked already")
     graph = graph_of(topology.spec)
     if parked.union(queries) >= set(graph.queries):
@@ -82,9 +86,26 @@ def _parked(topology: Topology) -> frozenset[str]:
     return frozenset(row.partition.label for row in rows)
 
 
-def _park(topology: Topology, queries: frozenset[str], *, actor: str, reason: str) -> Incident:
+def _parked_by_policy(topology: Topology) -> frozenset[str]:
+    incident = incidents_open().filter(topologies=topology).first()
+    if incident is None:
+        return frozenset()
+    memory = machine_load(incident, may_plan=False, damaged=True).memory
+    return memory.parked_by_policy.get(topology.name, frozenset())
+
+
+def _park(
+    topology: Topology, queries: frozenset[str], *, named: frozenset[str], actor: str, reason: str
+) -> Incident:
     now = timezone.now()
-    event = ParkAsked(at=now.timestamp(), topology=topology.name, queries=queries, actor=actor, reason=reason)
+    event = ParkAsked(
+        at=now.timestamp(),
+        topology=topology.name,
+        queries=queries,
+        named=named,
+        actor=actor,
+        reason=reason,
+    )
     return incident_open_or_grow(events=[event], at=now, trigger=IncidentTrigger.MANUAL)
 
 

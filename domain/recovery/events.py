@@ -131,13 +131,15 @@ class RebalanceAsked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParkAsked:
     """These queries of a topology, and no others, are to be parked from now on. actor: empty if by policy.
-    limits: node -> CPU percent that may be planned there until then, where more proved too much."""
+    named: those of them that the actor named, which then do not return by policy. limits: node -> CPU percent
+    that may be planned there until then, where more proved too much."""
 
     at: float
     topology: str
     queries: frozenset[str]
     actor: str
     reason: str
+    named: frozenset[str] = frozenset()
     limits: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -307,6 +307,9 @@ class IncidentMachine:
         before = self._parked(event.topology)
         deployment = self.deployments.get(event.topology)
         limits = {} if event.actor else self.memory.limits.get(event.topology, {})
+        by_policy = self.memory.parked_by_policy.get(event.topology, frozenset())
+        if deployment is not None and event.queries == before and event.named & by_policy:
+            return self._keep_parked(event, by_policy & event.named)
         if deployment is None or (event.queries == before and event.limits == limits):
             return []
         case = self.cases.get(event.topology)
@@ -317,17 +320,34 @@ class IncidentMachine:
             if queries - before:
                 return self._tell("stimulus", wording.nothing_to_park(event.topology, queries))
             # Others need all that runs for these, so what the policy has parked of them returns as well.
-            queries -= self.memory.parked_by_policy.get(event.topology, frozenset())
+            queries -= by_policy
         stopped, back = queries - before, before - queries
         text = wording.park_asked(event.topology, event.actor, event.reason, stopped, back)
-        return self._park(event.topology, queries, text, actor=event.actor, limits=event.limits)
+        return self._park(
+            event.topology, queries, text, actor=event.actor, named=event.named, limits=event.limits
+        )
+
+    def _keep_parked(self, event: events.ParkAsked, queries: frozenset[str]) -> Instructions:
+        """An operator wants parked what the policy has parked already."""
+        text = wording.stays_parked(event.topology, event.actor, event.reason, queries)
+        limits = self.memory.limits.get(event.topology, {})
+        return self._park(
+            event.topology, event.queries, text, actor=event.actor, named=queries, limits=limits
+        )
 
     def _park(
-        self, name: str, queries: frozenset[str], text: str, *, actor: str = "", limits: Mapping[str, float]
+        self,
+        name: str,
+        queries: frozenset[str],
+        text: str,
+        *,
+        actor: str = "",
+        named: Collection[str] = (),
+        limits: Mapping[str, float],
     ) -> Instructions:
-        """From now on these queries of a topology are parked. actor: empty where the policy asks. limits:
-        see `ParkAsked`."""
-        by_policy = self.memory.parked_by_policy.get(name, frozenset()) & queries
+        """From now on these queries of a topology are parked. actor: empty where the policy asks. named,
+        limits: see `ParkAsked`."""
+        by_policy = self.memory.parked_by_policy.get(name, frozenset()) & queries.difference(named)
         if not actor:
             by_policy |= queries - self._parked(name)
         fact = facts.Parked(

@@ -187,6 +187,11 @@ def park_asked(topology: str, actor: str, reason: str, parked: Collection[str], 
     return f"{start}: {reason}. {'; '.join(what)}." if what else f"{start}: {reason}."
 
 
+def stays_parked(topology: str, actor: str, reason: str, queries: Collection[str]) -> str:
+    stay = "They stay" if len(queries) > 1 else "It stays"
+    return f"{actor} wants {listed(queries)} of {topology} parked: {reason}. {stay} so until unparked."
+
+
 def nothing_to_park(topology: str, queries: Collection[str]) -> str:
     return f"{listed(queries)} of {topology} cannot be parked: other queries need all that runs for them."
 

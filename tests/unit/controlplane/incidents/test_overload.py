@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.errors import Conflict
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.parking import queries_park, queries_unpark
@@ -131,6 +132,22 @@ def test_nothing_is_parked_while_a_recovery_is_under_way(running: Topology) -> N
     lost = NodesLost(at=now().timestamp(), nodes={"node-2": "killed"})
     incident_open_or_grow(events=[lost], at=now())
     assert parking_by_policy() == []
+
+
+def test_what_an_operator_parks_as_well_does_not_return_by_itself(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=HOLD + SURGE)
+    Topology.objects.update(status="degraded")
+    queries_park(topology="counts", queries=["O1[0]"], actor="ada", reason="not today")
+    assert "ada wants O1[0] of counts parked: not today. It stays so until unparked." in story(incident)
+    with pytest.raises(Conflict, match="is parked already"):
+        queries_park(topology="counts", queries=["O1[0]"], actor="ada", reason="not today")
+    measured(0.4)
+    parking_by_policy()
+    assert parked() == {"O1[0]"}
+    queries_unpark(topology="counts", queries=["O1[0]"], actor="ada", reason="now")
+    assert parked() == set()
 
 
 def test_it_returns_when_there_is_time_for_it(running: Topology) -> None:
