@@ -72,7 +72,10 @@ def rebalance_by_policy() -> Incident | None:
 def _settled(topology: str) -> bool:
     """Whether its newest plan has been in force for a while, and every query is available."""
     plan = plans_newest().get(topology)
-    if plan is None or plan.applied_at is None or timezone.now() - plan.applied_at < SETTLED:
+    if plan is None or plan.applied_at is None:
+        return False
+    # A moment that is still to come is of before the clock was put back.
+    if timedelta(0) <= timezone.now() - plan.applied_at < SETTLED:
         return False
     return not plan.topology.queries.exclude(available=True).exists()
 

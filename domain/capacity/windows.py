@@ -78,8 +78,9 @@ class WorkWindows:
         """A driver's report of the job for epochs `first` to `last`: node -> what it did there, in all (not
         per second)."""
         known = self._topologies.setdefault(topology, _Topology())
-        if first > known.last_epoch + 1 or last < known.last_epoch:
-            # A report is missing, or another run of the topology has begun.
+        back = bool(known.jobs) and ended < known.jobs[-1].started
+        if first > known.last_epoch + 1 or last < known.last_epoch or back:
+            # A report is missing, another run of the topology has begun, or the clock was put back.
             known.jobs.clear()
             known.known_since = started
         known.last_epoch = last

@@ -163,6 +163,11 @@ def test_moves_out_of_a_rack_wait_for_an_approval(crossed: Topology) -> None:
     assert not RecoveryPlan.objects.filter(incident=incident).exists()
 
 
+def test_a_clock_that_was_put_back_does_not_hold_it_up(uneven: Topology) -> None:
+    uneven.plans.update(applied_at=now() + timedelta(hours=1))
+    assert rebalance_by_policy() is not None
+
+
 def test_one_plan_moves_only_so_many(uneven: Topology, settings: Any) -> None:
     settings.RESURGE = replace(settings.RESURGE, moves_at_once=1)
     plan = plan_now(rebalance_now(topology="counts", actor="ada", reason="two are idle"))

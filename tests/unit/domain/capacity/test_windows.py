@@ -112,3 +112,19 @@ def test_jobs_are_not_kept_for_ever() -> None:
         counted(windows, number + 1.0, 0.1 * number)
         complete(windows)
     assert len(windows._topologies["t"].jobs) < 40
+
+
+def test_no_job_counts_twice_where_the_clock_was_put_back() -> None:
+    windows, found = WorkWindows(), []
+    for number in range(1, 30):
+        windows.reported(
+            topology="t", first=number, last=number, started=200.0 + number, ended=201.0 + number,
+            work={"node-1": JOB},
+        )  # fmt: skip
+        counted(windows, 201.0 + number, 0.5 * number)
+    for number in range(30, 300):
+        second(windows, number)
+        counted(windows, number + 1.0, 0.5 * number)
+        found += complete(windows)
+    assert found
+    assert {round(work.tasks, 6) for _, work, _ in found} == {5.0}
