@@ -6,6 +6,7 @@ column `forecast` of the incident, which all clients see, and rows that later in
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -13,32 +14,29 @@ from functools import lru_cache
 from typing import Any, cast
 
 from django.conf import settings
-from django.db.models import Q
 
-from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.representation import iso
-from controlplane.incidents.choices import INCIDENT_ENDED, IncidentState, PlanState, PredictionKind
+from controlplane.incidents.choices import INCIDENT_ENDED, IncidentState, PredictionKind
 from controlplane.incidents.loading import queries_awaited
 from controlplane.incidents.models import Incident, IncidentPrediction, RecoveryPlan
+from controlplane.incidents.restorations import deployed_at, plans_read
 from controlplane.nodes.choices import NODE_REQUEST_OPEN, NodeRequestState
 from controlplane.nodes.models import NodeRequest
 from controlplane.topologies.choices import RecoveryMethod
 from controlplane.topologies.graphs import checkpoint_interval_of
-from controlplane.topologies.models import Topology
 from domain.availability import Policy
-from domain.execution.catching_up import NEVER
-from domain.forecast import Outlook, Pace, PlanView, Prediction, Spread, follow
-from domain.forecast.outlook import Expected, Kind, Stage
+from domain.forecast import Outlook, Pace, Prediction, Spread, follow
+from domain.forecast.outlook import NO_REPLAY, Expected, Kind, Stage
 from domain.forecast.reading import (
     DELAYS,
     Asked,
-    Restoring,
     arrivals_of,
     delay_learned,
     outlook_read,
     queries_of,
 )
 from domain.planning import UniformDelay
+from domain.recovery.incident import Deployment
 from domain.recovery.machine import IncidentMachine
 
 LEARNED_FROM = 50
@@ -48,6 +46,7 @@ MOST_QUERIES = 200
 MATERIAL_SECONDS, MATERIAL_SHARE = 3.0, 0.15
 """An estimate is told anew when it has moved by more than these, in seconds and as a share of what is
 left."""
+PARKED = "queries are parked, and the incident ends when they have returned"
 COURSE: tuple[Kind, ...] = ("incident", "wave")
 
 
@@ -89,7 +88,7 @@ def _admits(queries: set[str], subject: str) -> bool:
 
 
 def _outlook(incident: Incident, machine: IncidentMachine, at: float) -> Outlook:
-    plans = _plans(incident, at)
+    plans, began = plans_read(incident), deployed_at(machine.cases)
     awaited: defaultdict[str, set[str]] = defaultdict(set)
     for key in queries_awaited(incident):
         topology, _, query = key.partition("/")
@@ -97,6 +96,7 @@ def _outlook(incident: Incident, machine: IncidentMachine, at: float) -> Outlook
     since = incident.detected_at.timestamp()
     deployed = {name: machine.deployments[name] for name in machine.cases if name in machine.deployments}
     intervals = {name: checkpoint_interval_of(one.topology.spec) for name, one in deployed.items()}
+    verified = [intervals[name] for name, one in deployed.items() if not one.topology.spec.bounded]
     queries = [
         view
         for name, deployment in deployed.items()
@@ -105,14 +105,16 @@ def _outlook(incident: Incident, machine: IncidentMachine, at: float) -> Outlook
             awaited=awaited[name],
             failed=machine.cases[name].failed,
             plans=plans.get(name, ()),
-            checkpoint_at=max(deployment.checkpoint_at, since - intervals[name]),
+            checkpoint_at=_checkpoint_at(deployment, otherwise=began.get(name, since - intervals[name])),
         )
     ]
     requests = NodeRequest.objects.filter(incident=incident, state__in=NODE_REQUEST_OPEN)
+    # What every topology takes on a node is not there for partitions.
+    load = sum(one.node_cpu for one in machine.deployments.values())
     asked = [
         Asked(
             requested_at=request.requested_at.timestamp(),
-            capacity=request.capacity * machine.max_utilisation,
+            capacity=max(0.0, request.capacity * machine.max_utilisation - load),
         )
         for request in requests
     ]
@@ -125,11 +127,19 @@ def _outlook(incident: Incident, machine: IncidentMachine, at: float) -> Outlook
         arrivals=arrivals_of(asked, delay, at) if delay is not None else (),
         pace=Pace(
             settle=Policy().window,
-            verify=max(intervals.values(), default=settings.RESURGE.checkpoint_interval),
+            verify=max(verified, default=0.0),
         ),
         together=incident.method == RecoveryMethod.BLOCKING,
         held=_held(incident),
+        stays=PARKED if any(machine.memory.parked.get(name) for name in deployed) else "",
     )
+
+
+def _checkpoint_at(deployment: Deployment, *, otherwise: float) -> float:
+    """Since when the input is replayed that what is down has missed."""
+    if deployment.topology.spec.bounded:
+        return NO_REPLAY
+    return deployment.checkpoint_at if math.isfinite(deployment.checkpoint_at) else otherwise
 
 
 def _held(incident: Incident) -> str:
@@ -137,46 +147,6 @@ def _held(incident: Incident) -> str:
     if incident.proposals:
         return "a plan waits for approval"
     return "no further wave is planned while the incident is paused" if incident.paused else ""
-
-
-def _plans(incident: Incident, at: float) -> dict[str, list[Restoring]]:
-    rows = [*RecoveryPlan.objects.filter(incident=incident).select_related("topology").defer("explanation")]
-    epochs = Q()
-    for row in rows:
-        epochs |= Q(topology=row.topology_id, epoch=row.checkpoint)
-    ended = (
-        {
-            (topology, epoch): ended_at.timestamp()
-            for topology, epoch, ended_at in Checkpoint.objects.filter(epochs, ended_at__isnull=False)
-            .order_by()
-            .values_list("topology_id", "epoch", "ended_at")
-        }
-        if rows
-        else {}
-    )
-    newest = {row.topology_id: max(row.generation, 0) for row in sorted(rows, key=lambda one: one.generation)}
-    found: defaultdict[str, list[Restoring]] = defaultdict(list)
-    for row in rows:
-        if row.state == PlanState.SUPERSEDED and row.applied_at is None:
-            continue
-        decided = row.created_at.timestamp()
-        runs = row.generation == newest[row.topology_id] and row.applied_at is not None
-        plan = PlanView(
-            topology=row.topology.name,
-            generation=row.generation,
-            decided_at=decided,
-            checkpoint_at=ended.get((row.topology_id, row.checkpoint), decided),
-            applied_at=_seconds(row.applied_at),
-            caught_up_at=_seconds(row.caught_up_at),
-            catch_up=_catch_up(row.topology) if runs else None,
-        )
-        found[row.topology.name].append(Restoring(plan=plan, restore=frozenset(row.restore)))
-    return dict(found)
-
-
-def _catch_up(topology: Topology) -> float | None:
-    """The driver's estimate at its pace; one that says never is no estimate."""
-    return topology.catch_up if topology.catch_up is not None and topology.catch_up < NEVER else None
 
 
 def _delays() -> list[float]:
@@ -336,10 +306,6 @@ def _row(incident: Incident, one: Prediction) -> IncidentPrediction:
     return IncidentPrediction(
         incident=incident, kind=one.kind, subject=one.subject, stage=one.stage, raw=one.raw, **moments
     )
-
-
-def _seconds(moment: datetime | None) -> float | None:
-    return None if moment is None else moment.timestamp()
 
 
 def _read(text: str | None) -> datetime | None:

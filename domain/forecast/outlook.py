@@ -14,6 +14,7 @@ how wrong they were in earlier incidents is what `domain.forecast.spread` makes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -28,6 +29,8 @@ START = 5.0
 """Seconds from a plan to its partitions at work, where no incident has shown it yet."""
 SPEED = 4.0
 """Seconds of input that are replayed in one second, until the driver has measured it."""
+NO_REPLAY = math.inf
+"""As the moment of a checkpoint: what starts or moves goes on in the present."""
 LEAST = 1.0
 OVERDUE = 0.1
 """What takes longer than expected is expected to take this share of its time so far again."""
@@ -111,12 +114,14 @@ def outlook_of(
     pace: Pace,
     together: bool = False,
     held: str = "",
+    stays: str = "",
 ) -> Outlook:
     """What is to be expected at the moment `at`.
 
     arrivals: nodes that were asked for, in order, and what room each brings (see `expected_arrivals`).
     together: nothing is restored before the last node is there. held: why no plan is made (an operator is
-    awaited): for how long is not known, so what no plan restores has no estimate then.
+    awaited): for how long is not known, so what no plan restores has no estimate then. stays: why the
+    incident stays open whatever is restored, for as long as is not known either.
     """
     by_plan = {(plan.topology, plan.generation): plan for plan in plans}
     waits = _waits(queries, arrivals, together=together)
@@ -153,8 +158,10 @@ def outlook_of(
         for stage, seconds in (_left(plan, at, pace),)
         if stage != "settle"
     ]
-    if unknown:
-        why = held or "no node is expected, and the rest does not fit on the present nodes"
+    why = (
+        (held or "no node is expected, and the rest does not fit on the present nodes") if unknown else stays
+    )
+    if why:
         return Outlook(at=at, incident=None, waves=tuple(waves), queries=tuple(found), held=why)
     return Outlook(
         at=at, incident=_incident(at, plans, found, waves, pace), waves=tuple(waves), queries=tuple(found)

@@ -94,6 +94,7 @@ def outlook_read(
     pace: Pace,
     together: bool,
     held: str,
+    stays: str = "",
 ) -> Outlook:
     """plans: those of the incident, by topology; of the ones that were overtaken only those count that had
     already been applied."""
@@ -112,4 +113,5 @@ def outlook_read(
         pace=pace,
         together=together,
         held=held,
+        stays=stays,
     )

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 from django.utils import timezone
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import OperationKind
+from controlplane.incidents import forecasting
 from controlplane.incidents.actions import incident_order
-from controlplane.incidents.forecasting import _spread
+from controlplane.incidents.forecasting import PARKED, _spread
 from controlplane.incidents.models import Incident, IncidentPrediction
+from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.selectors import incident_get
-from controlplane.lifecycle.nodes import node_register
+from controlplane.lifecycle.nodes import node_drain, node_register
 from controlplane.topologies.models import Partition, Topology
+from domain.capacity import CpuModel, CpuShares
 from domain.forecast import Spread
 from domain.forecast.outlook import Expected
+from domain.forecast.reading import Asked
+from domain.planning import Arrival
 from domain.recovery.events import PlanPublished
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.incidents.places import newest, now, queries_return, registration
@@ -147,6 +157,114 @@ def test_an_aborted_incident_teaches_nothing(measured: Topology) -> None:
     assert (incident.state, incident.forecast.keys()) == ("aborted", {"course"})
     assert kept("incident") == [("nodes", False)]
     assert _spread().count("incident", "nodes") == 0
+
+
+def test_how_long_queries_stay_parked_is_not_known(measured: Topology) -> None:
+    """And a plan that only stops partitions is no wave that would catch up."""
+    Partition.objects.update(cpu=0.1, state="running")
+    measured.queries.update(available=True, status="available")
+    queries_park(topology="counts", queries=["O1[0]"], actor="ada", reason="input has doubled")
+    look()
+    look(PlanPublished(at=now().timestamp(), topology="counts", generation=2))
+    look(*seen("degraded", absent={"O1[0]"}))
+    forecast = incident_get(1).forecast
+    assert (forecast["over"], forecast["waves"], forecast["held"]) == (None, [], PARKED)
+    assert kept("wave") == []
+    queries_unpark(topology="counts", queries=[], actor="ada", reason="it is normal again")
+    look(*seen("degraded", absent={"O1[0]"}))
+    forecast = incident_get(1).forecast
+    assert forecast["over"] is not None
+    assert [one["wave"] for one in forecast["waves"]] == ["counts/3"]
+
+
+def test_a_wave_that_another_overtook_is_over_once_its_partitions_have_caught_up(measured: Topology) -> None:
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    down, first = unassigned(), newest().restore
+    look(PlanPublished(at=now().timestamp(), topology="counts", generation=2))
+    look(*seen("degraded", absent=down, behind=first))
+    for name in ("node-6", "node-7"):
+        node_register(registration=registration(name), at=now())
+    look(*seen("degraded", absent=down, behind=first))
+    look(PlanPublished(at=now().timestamp(), topology="counts", generation=3))
+    look(*seen("replaying", behind={*first, *down}))
+    assert {one["wave"] for one in incident_get(1).forecast["waves"]} == {"counts/2", "counts/3"}
+    look(*seen("running"))
+    assert incident_get(1).state == "verifying"
+    assert incident_get(1).forecast["waves"] == []
+
+
+def test_all_input_since_the_newest_checkpoint_is_replayed(measured: Topology) -> None:
+    """Or since the topology was deployed, where none is complete."""
+    lose("node-1", "node-2", "node-3")
+
+    def most() -> float:
+        look(*seen("degraded"))
+        ends = [at(one["expected_at"]) for one in incident_get(1).forecast["queries"]]
+        return (max(ends) - now()).total_seconds()
+
+    soon = most()
+    Topology.objects.update(deployed_at=now() - timedelta(hours=2))
+    assert most() - soon > 1_000
+    ended = now() - timedelta(hours=1)
+    Checkpoint.objects.create(
+        topology=measured,
+        epoch=20,
+        generation=1,
+        state="completed",
+        stored=True,
+        started_at=ended,
+        ended_at=ended,
+    )
+    assert 600 < most() - soon < 2_000
+
+
+def test_what_moves_replays_nothing(measured: Topology) -> None:
+    Partition.objects.update(cpu=0.05, state="running")
+    ended = now() - timedelta(hours=1)
+    Checkpoint.objects.create(
+        topology=measured,
+        epoch=20,
+        generation=1,
+        state="completed",
+        stored=True,
+        started_at=ended,
+        ended_at=ended,
+    )
+    assert node_drain(name="node-1", actor="ada", reason="new kernel") is not None
+    look(*seen("running"))
+    (wave,) = incident_get(1).forecast["waves"]
+    assert at(wave["expected_at"]) - now() < timedelta(seconds=60)
+
+
+def test_with_a_bounded_guarantee_nothing_replays(measured: Topology, settings: Any) -> None:
+    settings.RESURGE = replace(settings.RESURGE, checkpoint_interval=900.0)
+    long_ago = now() - timedelta(hours=2)
+    spec = {**measured.spec, "guarantee": "bounded"}
+    Topology.objects.update(spec=spec, guarantee="bounded", deployed_at=long_ago)
+    lose("node-1", "node-2", "node-3")
+    for name in ("node-5", "node-6", "node-7"):
+        node_register(registration=registration(name), at=now())
+    look(*seen("degraded"))
+    assert at(incident_get(1).forecast["over"]["expected_at"]) - now() < timedelta(seconds=60)
+
+
+def test_a_node_brings_what_topologies_leave_of_it(
+    measured: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Asked] = []
+
+    def noted(rows: Iterable[Asked], *_: object) -> tuple[Arrival, ...]:
+        asked.extend(rows)
+        return ()
+
+    monkeypatch.setattr(forecasting, "arrivals_of", noted)
+    shares = CpuShares(fixed=0.2, per_task=0.0)
+    Topology.objects.update(cpu_model=msgspec.to_builtins(CpuModel(shares=shares)))
+    lose("node-1", "node-2", "node-3")
+    look(*seen("degraded"))
+    assert [one.capacity for one in asked] == [pytest.approx(60.0)] * 3
 
 
 def test_a_look_that_says_nothing_new_tells_nothing(
