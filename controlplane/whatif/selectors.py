@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from statistics import median
 from typing import Any
 
 from django.conf import settings
+from django.utils import timezone
 
 from controlplane.errors import Conflict, Invalid
 from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.incidents.restorations import deployed_at
 from controlplane.topologies.graphs import checkpoint_interval_of
 from controlplane.topologies.models import Query
 from controlplane.whatif.outlooks import problems_load
@@ -29,6 +33,10 @@ from domain.simulation.scenario import (
     SimulatedTopology,
 )
 from domain.topology import FieldProblem
+
+LIMIT = 3_600.0
+"""Simulated seconds after the last node has come in which a recovery has to end. Latencies are not told, so
+they are not sampled either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +74,10 @@ def _scenario(
     arrivals: UniformDelay | tuple[float, ...],
     supposed: Supposed,
 ) -> Scenario:
-    latencies = _latencies()
-    # Of several topologies the longest, with which each of them replays the most.
-    interval = max(checkpoint_interval_of(one.topology.spec) for one in deployments.values())
+    latencies, bound = _latencies(), settings.RESURGE.max_utilisation
+    intervals = {name: checkpoint_interval_of(one.topology.spec) for name, one in deployments.items()}
+    ages = _checkpoint_ages(deployments, intervals)
+    longest = arrivals.longest if isinstance(arrivals, UniformDelay) else max(arrivals, default=0.0)
     hosts = {node for deployment in deployments.values() for node in deployment.assignment.values()}
     try:
         return Scenario(
@@ -80,6 +89,7 @@ def _scenario(
                     priorities={**deployment.priorities, **asked.priorities.get(name, {})},
                     latency=latencies.get(name, deployment.topology.spec.epoch_interval),
                     rollback=asked.rollback or deployment.policy.rollback,
+                    checkpoint_age=ages[name],
                     replicas=supposed.placed.get(name, {}),
                     tentative=deployment.tentative,
                 )
@@ -88,8 +98,8 @@ def _scenario(
             nodes=tuple(
                 SimulatedNode(
                     name=node.name,
-                    # What is there for partitions.
-                    capacity=max(1.0, node.capacity - node.load),
+                    # With the bound on it, what may be planned there with partitions.
+                    capacity=max(1.0, node.limit(bound) / bound),
                     rack=node.rack,
                     usable=node.usable or node.standby,
                 )
@@ -100,10 +110,11 @@ def _scenario(
             arrivals=arrivals,
             seed=asked.seed,
             replay_speed=asked.replay_speed,
-            checkpoint_interval=interval,
-            checkpoint_age=interval / 2,
+            checkpoint_interval=max(intervals.values()),
+            limit=LIMIT + 2 * longest + max(ages.values()),
+            sample_every=LIMIT,
             policy=Policy(theta=settings.RESURGE.theta),
-            max_utilisation=settings.RESURGE.max_utilisation,
+            max_utilisation=bound,
             replay_reserve=settings.RESURGE.replay_reserve,
         )
     except ScenarioError as error:
@@ -158,6 +169,23 @@ def _priority_problems(asked: WhatIf, deployments: dict[str, Deployment]) -> lis
             if query not in known
         ]
     return problems
+
+
+def _checkpoint_ages(
+    deployments: Mapping[str, Deployment], intervals: Mapping[str, float]
+) -> dict[str, float]:
+    """Half of the interval, as is to be expected of a checkpoint; where none is complete although two were
+    due, the seconds since the last one, or since the topology was deployed."""
+    now, began = timezone.now().timestamp(), deployed_at(deployments)
+    ages = {
+        name: round(now - (one.checkpoint_at if isfinite(one.checkpoint_at) else began.get(name, now)))
+        for name, one in deployments.items()
+        if not one.topology.spec.bounded
+    }
+    return {
+        name: float(age) if (age := ages.get(name, 0)) > 2 * interval else interval / 2
+        for name, interval in intervals.items()
+    }
 
 
 def _latencies() -> dict[str, float]:

@@ -3,8 +3,9 @@
 It keeps the rules of the real one: only a plan of a higher generation replaces the one in force; it is
 adopted when all its nodes have executors, until then the old one goes on; with `rollback` every assigned
 partition goes back to the checkpoint, without it only those to restore, whose ancestors replay in a fork
-while nothing of theirs is undone; and no global checkpoint is complete while a partition is absent. A
-replica that has caught up takes over at once, and none is added.
+while nothing of theirs is undone; with a bounded guarantee what starts goes on in the present; and no
+global checkpoint is complete while a partition is absent. A replica that has caught up takes over at once,
+and none is added.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class SimulatedDriver:
         self._agenda, self._fluid, self._changed, self._delays = agenda, fluid, changed, delays
         self._alive, self._report_due, self._applied = alive, report_due, applied
         self._labels = topology.partitions
+        self._bounded = topology.spec.bounded
         start = fluid.index[f"{self.name}/{self._labels[0]}"]
         self._all: Integers = np.arange(start, start + len(self._labels), dtype=np.int64)
         self.assignment = assignment
@@ -95,7 +97,8 @@ class SimulatedDriver:
         if self.generation != plan.generation:
             return
         self._fluid.advance(self._agenda.now)
-        origin = self._moments[max(plan.checkpoint, self.checkpoint)]
+        now, kept = self._agenda.now, self._moments[max(plan.checkpoint, self.checkpoint)]
+        origin = now if self._bounded else kept
         first = int(self._all[0])
         # A node can have died while its partitions were loading.
         here = [self.assignment[self._labels[int(i) - first]] in self._alive for i in back]

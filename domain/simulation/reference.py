@@ -25,7 +25,7 @@ from domain.simulation.fluid import Fluid
 from domain.simulation.outcome import CurvePoint, QueryOutcome, availability_curve
 from domain.simulation.placed_program import Room, placed_schedule, program_size
 from domain.simulation.provider import Coming
-from domain.simulation.scenario import Scenario
+from domain.simulation.scenario import Scenario, SimulatedTopology
 from domain.simulation.watch import QueryWatch
 
 MOST_COLUMNS = 1_500
@@ -78,7 +78,7 @@ def best_course(
     fluid, watch = _world(scenario)
     # Capacity that is restored later than this is not available within the horizon.
     useful = horizon - float(watch.delay.min())
-    last = start + (useful * (scenario.replay_speed - 1) - scenario.checkpoint_age) / scenario.replay_speed
+    last = start + max(_last_restored(one, scenario, useful) for one in scenario.topologies)
     # A wave past that counts next to nothing, but belongs to the course.
     until = max([1.0, last - known - carried_out, *(arrival.at + 1.0 for arrival in coming)])
     schedule = _schedule(problem, coming, until=until, time_limit=time_limit)
@@ -88,7 +88,10 @@ def best_course(
     watch.changed()
     for at, restored in schedule.waves:
         fluid.advance(known + at + carried_out)
-        fluid.start(fluid.indices(restored), start - scenario.checkpoint_age)
+        for one in scenario.topologies:
+            mine = [name for name in restored if name.partition("/")[0] == one.topology.name]
+            origin = fluid.now if one.topology.spec.bounded else start - scenario.age_of(one)
+            fluid.start(fluid.indices(mine), origin)
         watch.changed()
     watch.finish()
     hit = fluid.touched(lost)
@@ -110,6 +113,13 @@ def best_course(
         placed=schedule.placed,
         proven=schedule.proven,
     )
+
+
+def _last_restored(one: SimulatedTopology, scenario: Scenario, useful: float) -> float:
+    """Seconds after the failure until which it has to be restored to have caught up within `useful`."""
+    if one.topology.spec.bounded:
+        return useful
+    return (useful * (scenario.replay_speed - 1) - scenario.age_of(one)) / scenario.replay_speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +210,7 @@ def _problem(
 
 
 def _world(scenario: Scenario) -> tuple[Fluid, QueryWatch]:
-    start = scenario.first_failure - scenario.checkpoint_age
+    start = scenario.first_failure - max(scenario.age_of(one) for one in scenario.topologies)
     fluid = Fluid([one.topology for one in scenario.topologies], speed=scenario.replay_speed, at=start)
     latencies = [one.latency for one in scenario.topologies for _ in one.topology.queries]
     return fluid, QueryWatch(fluid, latencies, scenario.policy)

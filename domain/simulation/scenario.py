@@ -46,9 +46,9 @@ class SimulatedTopology:
 
     assignment: node of every partition. costs: CPU percent of the measured ones. priorities: overrides of
     those in the specification, by query. latency: end-to-end seconds of its queries in peace. rollback:
-    its own policy, where it is not the scenario's. replicas: node of each replica that has caught up; it
-    takes over at once when its partition's node dies and its own does not. tentative: None where no query
-    gives tentative output.
+    its own policy, where it is not the scenario's. checkpoint_age: that of its newest, where it is not the
+    scenario's. replicas: node of each replica that has caught up; it takes over at once when its partition's
+    node dies and its own does not. tentative: None where no query gives tentative output.
     """
 
     topology: Topology
@@ -57,6 +57,7 @@ class SimulatedTopology:
     priorities: Mapping[str, int] = field(default_factory=dict)
     latency: float = 1.0
     rollback: Rollback | None = None
+    checkpoint_age: float | None = None
     replicas: Mapping[str, str] = field(default_factory=dict)
     tentative: TentativeOutput | None = None
 
@@ -146,6 +147,10 @@ class Scenario:
     def first_failure(self) -> float:
         return min(failure.at for failure in self.failures)
 
+    def age_of(self, one: SimulatedTopology) -> float:
+        """How old the newest complete checkpoint of a topology is when the first node dies."""
+        return self.checkpoint_age if one.checkpoint_age is None else one.checkpoint_age
+
     def victims(self, failure: Failure) -> list[str]:
         """Names of the nodes that die in this failure, of those there are before the first."""
         chosen = set(failure.nodes)
@@ -221,6 +226,8 @@ def _system_problems(scenario: Scenario) -> Iterator[FieldProblem]:
             yield FieldProblem(f"{path}.costs", "costs are CPU percent, at least 0")
         if any(not 1 <= priority <= 10 for priority in one.priorities.values()):
             yield FieldProblem(f"{path}.priorities", "priorities run from 1 to 10")
+        if not _finite(one.checkpoint_age or 0.0):
+            yield FieldProblem(f"{path}.checkpoint_age", "must be a number of seconds, at least 0")
         if not _finite(one.latency, 1e-3):
             yield FieldProblem(
                 f"{path}.latency", f"{one.latency:g} is not a latency of at least a millisecond"

@@ -53,10 +53,11 @@ class World:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         start = scenario.first_failure
-        checkpoint_at = start - scenario.checkpoint_age
-        self.agenda = Agenda(checkpoint_at)
+        ages = [scenario.age_of(one) for one in scenario.topologies]
+        oldest, newest = start - max(ages), start - min(ages)
+        self.agenda = Agenda(oldest)
         graphs = [one.topology for one in scenario.topologies]
-        self.fluid = Fluid(graphs, speed=scenario.replay_speed, at=checkpoint_at)
+        self.fluid = Fluid(graphs, speed=scenario.replay_speed, at=oldest)
         latencies = [one.latency for one in scenario.topologies for _ in one.topology.queries]
         self.watch = QueryWatch(self.fluid, latencies, scenario.policy)
         self.going_on = GoingOn(scenario.topologies, self.fluid)
@@ -71,7 +72,7 @@ class World:
                 changed=self._changed,
                 delays=scenario.delays,
                 alive=self.alive,
-                checkpoint_at=checkpoint_at,
+                checkpoint_at=start - scenario.age_of(one),
                 assignment=dict(one.assignment),
                 replicas=dict(one.replicas),
                 report_due=self._report,
@@ -90,7 +91,7 @@ class World:
         self._unknown_failures = len(scenario.failures)
         for failure in scenario.failures:
             self.agenda.at(failure.at, partial(self._fail, failure))
-        self.agenda.at(checkpoint_at + scenario.checkpoint_interval, self._checkpoints, routine=True)
+        self.agenda.at(max(start, newest + scenario.checkpoint_interval), self._checkpoints, routine=True)
         self.agenda.at(start, self._sample, routine=True)
 
     # ---- the course ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,9 +13,12 @@ from django.apps import apps
 from django.core import serializers
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.events.choices import Channel
+from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
+from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
@@ -96,6 +100,53 @@ def test_the_topology_s_own_checkpoint_interval_counts(viewer: APIClient, runnin
     Topology.objects.update(spec={**running.spec, "checkpoint_interval": 240.0})
     (seldom,) = viewer.post(URL, body).json()["algorithms"]
     assert seldom["all"] - often["all"] > 20
+
+
+def test_each_topology_replays_what_came_since_its_own_checkpoint(
+    viewer: APIClient, running: Topology
+) -> None:
+    """Also where none was complete for so long that two should have been."""
+
+    def all_back() -> float:
+        body = {"nodes": ["node-1"], "arrivals": [20], "algorithms": ["blocking"]}
+        (found,) = viewer.post(URL, body).json()["algorithms"]
+        return float(found["all"])
+
+    before = all_back()
+    other = {**spec_of("seldom"), "checkpoint_interval": 900.0}
+    deployed(topology_create(spec=other, actor="ada", reason="test", channel=Channel.CLI))
+    Partition.objects.filter(topology__name="seldom").update(node=Node.objects.get(name="node-2"))
+    plan = RecoveryPlan.objects.get(topology__name="seldom")
+    plan.assignment = dict.fromkeys(plan.assignment, "node-2")
+    plan.save()
+    assert all_back() == pytest.approx(before, abs=1.0), "nothing of the other one is lost"
+    Topology.objects.update(deployed_at=timezone.now() - timedelta(hours=2))
+    assert all_back() - before > 2_000
+
+
+def test_with_a_bounded_guarantee_nothing_replays(viewer: APIClient, running: Topology) -> None:
+    body = {"racks": ["rack-a", "rack-b"], "arrivals": [600] * 4, "algorithms": ["best_density"]}
+    exact = viewer.post(URL, body).json()
+    assert exact["algorithms"][0]["all"] > 700
+    Topology.objects.update(spec={**running.spec, "guarantee": "bounded"}, guarantee="bounded")
+    bounded = viewer.post(URL, body).json()
+    assert bounded["algorithms"][0]["all"] < 620
+    assert bounded["best"]["all"] < 620
+
+
+def test_a_node_has_the_room_that_recovery_plans_with(viewer: APIClient, running: Topology) -> None:
+    """What the agent takes leaves less of what may be planned, not of the whole node."""
+    Node.objects.update(capacity=100.0, agent_percent=25.0)
+    body = {"racks": ["rack-a", "rack-b"], "arrivals": [100], "algorithms": ["best_density"]}
+    wave = viewer.post(URL, body).json()["algorithms"][0]["waves"][0]
+    node = nodes_load(deployments_load(plans_newest()))["node-1"]
+    assert wave["capacity"] == pytest.approx(node.limit(0.8), abs=0.01)
+
+
+def test_nodes_may_come_late(viewer: APIClient, running: Topology) -> None:
+    body = {"racks": ["rack-a", "rack-b"], "arrivals": [20_000] * 4, "algorithms": ["best_density"]}
+    (found,) = viewer.post(URL, body).json()["algorithms"]
+    assert (found["ended"], found["curve"][-1]["available"]) == (True, 3)
 
 
 def test_the_same_question_has_the_same_answer(viewer: APIClient, running: Topology) -> None:
