@@ -49,18 +49,19 @@ def next_replica_answer(measured: Measured) -> dict[str, Any] | None:
     if len(measured.graph.partitions) > MOST_PARTITIONS_AHEAD:
         return None
     budget = budget_of(measured)
-    planner = replication_planner_named(
-        USUAL_PLANNER if measured.planner in SLOW_PLANNERS else measured.planner
+    planner = USUAL_PLANNER if measured.planner in SLOW_PLANNERS else measured.planner
+    problem = ReplicationProblem(
+        measured.graph, measured.rates, budget, "weighted", measured.priorities, measured.flows
     )
 
     def compute() -> dict[str, Any] | None:
-        problem = ReplicationProblem(
-            measured.graph, measured.rates, budget, "weighted", measured.priorities, measured.flows
-        )
-        found = next_replica(planner, problem)
+        try:
+            found = next_replica(replication_planner_named(planner), problem)
+        except TooLargeError:
+            found = next_replica(replication_planner_named(USUAL_PLANNER), problem)
         return None if found is None else asdict(found)
 
-    return gains.get((measured.version, measured.source, planner.name, budget), compute)
+    return gains.get((measured.version, measured.source, planner, budget), compute)
 
 
 def replication_plan_answer(

@@ -7,6 +7,8 @@ computed is computed before the transaction, which stores it only if nothing has
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -24,7 +26,7 @@ from controlplane.incidents.loading import (
 from controlplane.incidents.selectors import incidents_open
 from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node
-from controlplane.replication.answering import budget_of
+from controlplane.replication.answering import USUAL_PLANNER, budget_of
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import measured_load
 from controlplane.topologies.choices import ReplicationMode, TentativeOutput, TopologyStatus
@@ -167,21 +169,22 @@ def _found(topology: Topology, row: ReplicaPlacement) -> Kept:
         )
     measured = measured_load(topology.name)
     budget = budget_of(measured)
+    anew = partial(
+        placed_anew,
+        before,
+        deployed=deployed,
+        problem=ReplicationProblem(
+            measured.graph, measured.rates, budget, "weighted", measured.priorities, measured.flows
+        ),
+        homes=deployment.assignment,
+        nodes=_nodes(topology, deployments, views, costs),
+        costs=costs[topology.name],
+        caught_up=[p for p, one in topology.shadows.items() if one["caught_up"]],
+    )
     try:
-        return placed_anew(
-            before,
-            deployed=deployed,
-            problem=ReplicationProblem(
-                measured.graph, measured.rates, budget, "weighted", measured.priorities, measured.flows
-            ),
-            planner=measured.planner,
-            homes=deployment.assignment,
-            nodes=_nodes(topology, deployments, views, costs),
-            costs=costs[topology.name],
-            caught_up=[p for p, one in topology.shadows.items() if one["caught_up"]],
-        )
+        return anew(planner=measured.planner)
     except TooLargeError as error:
-        return none_at_all(before, deployed=deployed, why=str(error))
+        return replace(anew(planner=USUAL_PLANNER), note=f"planned by {USUAL_PLANNER}: {error}")
 
 
 def _unsettled(topology: Topology) -> str:

@@ -23,6 +23,7 @@ from controlplane.topologies.policies import NO_REPLICAS
 from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply
 from domain.messages import ShadowStatus
 from domain.recovery.events import NodesLost
+from domain.replication import TooLargeError
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
 from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import driver_status, epoch_report
@@ -194,6 +195,24 @@ def test_the_next_replica_buys_what_its_plan_gives(replicated: Topology, operato
     ahead = operator.patch(URL, {"budget": 3, **WHY}).json()["next"]
     plan = operator.get("/api/v1/topologies/counts/replication-plan/", {"budget": ahead["budget"]}).json()
     assert ahead["fidelity"] == plan["fidelity_after"]
+
+
+def test_where_the_planner_cannot_do_it_the_usual_one_plans(
+    replicated: Topology, operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = row().assignment
+
+    def refuse(*_: object, **__: object) -> list[int]:
+        raise TooLargeError("more sets of partitions than it looks at")
+
+    for planner, where in (("dynamic_programming", "dynamic_programming"), ("published", "segments")):
+        monkeypatch.setattr(f"domain.replication.{where}.complete_trees", refuse)
+        answer = operator.patch(URL, {"planner": planner, "budget": 6, **WHY})
+        assert (answer.status_code, answer.json()["next"]["budget"]) == (200, 7)
+        for _ in range(3):
+            replicas_look("counts")
+        assert (len(row().target), row().assignment) == (6, before)
+        assert row().note.startswith("planned by structure_aware: ")
 
 
 def test_large_topologies_are_not_looked_ahead(
