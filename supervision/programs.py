@@ -125,10 +125,7 @@ def control_programs(installation: Installation) -> list[Program]:
         ),
         Program(
             name="beat",
-            command=(
-                *(*celery, "beat", "--pidfile=", "--loglevel", "WARNING"),
-                *("--schedule", str(installation.run / "beat-schedule")),
-            ),
+            command=(*celery, "beat", "--pidfile=", "--loglevel", "WARNING"),
             priority=40,
             ready=lambda: True,  # it logs nothing while it works
             settle=IMPORT_SECONDS,

@@ -52,6 +52,7 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_enable_remote_control=False,
     worker_send_task_events=False,
+    beat_scheduler="workers.beat:Beat",
     beat_schedule={
         # A sweep that waited longer than its interval is worthless: the next one does the same.
         "sweep": {

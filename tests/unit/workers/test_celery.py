@@ -6,10 +6,13 @@ import json
 import logging
 import subprocess
 import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.utils.imports import symbol_by_name
 from django.db import OperationalError
 
 from coordination.session import CoordinationUnavailableError
@@ -118,3 +121,29 @@ def test_backlog_keeps_the_newest_epoch_of_each_topology() -> None:
     batch: list[Telemetry] = [*(epoch("a", i) for i in range(10)), problem, epoch("b", 1), epoch("b", 2)]
     kept = _coalesced({str(index).encode(): message for index, message in enumerate(batch)})
     assert list(kept.values()) == [epoch("a", 9), problem, epoch("b", 1), epoch("b", 2)]
+
+
+def test_beat_goes_on_when_the_clock_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    monkeypatch.setattr(app, "now", lambda: now)
+    scheduler: Any = symbol_by_name(app.conf.beat_scheduler)
+    sent: Counter[str] = Counter()
+    monkeypatch.setattr(scheduler, "producer", None)
+    monkeypatch.setattr(scheduler, "apply_entry", lambda self, entry, producer: sent.update([entry.name]))
+    beat = scheduler(app=app, schedule_filename="not used")
+
+    def minutes(count: int) -> Counter[str]:
+        nonlocal now
+        sent.clear()
+        for _ in range(count * 120):
+            now += timedelta(seconds=0.5)
+            while not beat.tick():
+                pass
+        return Counter(sent)
+
+    before = minutes(2)
+    assert before["sweep"] >= 59
+    now -= timedelta(hours=1)
+    after = minutes(2)
+    assert after["sweep"] >= 59
+    assert set(after) == set(before) == set(app.conf.beat_schedule)
