@@ -17,7 +17,10 @@ from pathlib import Path
 
 from host.environment import Keep
 
-PATTERNS = ("log/driver.*.log*", "log/verify.*.log*", "log/node-*.log*", "nodes/*/work/*/app-*/*/std*")
+PATTERNS = (
+    *(f"log/{kind}.*.log*" for kind in ("driver", "verify", "savepoint")),
+    *("log/node-*.log*", "nodes/*/work/*/app-*/*/std*"),
+)
 LONGEST = 20_000_000
 """Bytes of one file; then its content moves to a second one, beside it."""
 FILES_AT_ONCE = 200
@@ -89,7 +92,12 @@ def files_open() -> set[tuple[int, int]]:
 def _roll(one: LogFile) -> int:
     second = one.path.with_name(f"{one.path.name}.1")
     freed = second.stat().st_size if second.exists() else 0
-    shutil.copyfile(one.path, second)
+    try:
+        shutil.copyfile(one.path, second)
+    except OSError:  # the disk is full: a part of it would take what is left
+        with contextlib.suppress(OSError):
+            second.unlink(missing_ok=True)
+        return freed
     _empty(one)
     return freed
 

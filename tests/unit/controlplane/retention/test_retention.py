@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -328,3 +330,18 @@ def test_the_installation_page_has_bounds_and_problems(nothing: Topology) -> Non
     assert "A value cannot be used: &lt;b&gt;" in page
     assert "730d, 1,000,000 rows" in page
     assert "RESURGE_KEEP_LOGS" in page
+
+
+def test_on_a_full_disk_logs_are_removed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copyfile(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    long = log(tmp_path, "log/driver.counts.log", 9_000)
+    second = log(tmp_path, "log/driver.counts.log.1", 5_000)
+    oldest = log(tmp_path, "log/savepoint.counts.log", 700_000, age=60)
+    assert logs_trim(tmp_path, Keep(3_600.0, 0), longest=1_000) == 5_000 + 700_000 + 9_000
+    assert [path for path in (long, second, oldest) if path.exists()] == []
