@@ -21,7 +21,7 @@ from pathlib import Path
 import structlog
 
 from domain.messages import SparkApplication
-from host.java import spark_executor_command, spark_variables
+from host.java import MissingProgramError, spark_executor_command, spark_variables
 from host.process_secrets import EXECUTOR, environment_for
 from host.processes import die_with_parent
 from host.spark_properties import AUTHENTICATE
@@ -122,12 +122,10 @@ class Executors:
 
     def _exited(self, topology: str, executor: _Executor) -> None:
         del self._running[topology]
-        now = time.monotonic()
-        lived, before = now - executor.started_at, self._pauses.get(topology)
-        seconds = RESTART_FIRST
-        if before is not None and before.application == executor.application and lived <= HEALTHY_AFTER:
-            seconds = min(before.seconds * 2, RESTART_LAST)
-        self._pauses[topology] = _Pause(executor.application, now + seconds, seconds)
+        lived = time.monotonic() - executor.started_at
+        if lived > HEALTHY_AFTER:
+            self._pauses.pop(topology, None)
+        seconds = self._pause(topology, executor.application)
         log.warning(
             "executor exited",
             topology=topology,
@@ -136,6 +134,14 @@ class Executors:
             lived=round(lived, 1),
             restart_in=seconds,
         )
+
+    def _pause(self, topology: str, application: str) -> float:
+        """Before the next try: twice as many seconds as before the last one of this application."""
+        before, seconds = self._pauses.get(topology), RESTART_FIRST
+        if before is not None and before.application == application:
+            seconds = min(before.seconds * 2, RESTART_LAST)
+        self._pauses[topology] = _Pause(application, time.monotonic() + seconds, seconds)
+        return seconds
 
     def _stop(self, topology: str, executor: _Executor) -> None:
         """Wait until it has ended, as it was told to."""
@@ -153,7 +159,11 @@ class Executors:
         if pause is not None and pause.application == application.id and time.monotonic() < pause.until:
             return
         if _listens(application.host, application.port):
-            self._running[topology] = self._start(topology, application)
+            try:
+                self._running[topology] = self._start(topology, application)
+            except (OSError, MissingProgramError) as error:  # such as a full disk: what runs here goes on
+                seconds = self._pause(topology, application.id)
+                log.error("executor not started", topology=topology, error=str(error), again_in=seconds)
         else:
             seconds = pause.seconds if pause is not None else RESTART_FIRST
             self._pauses[topology] = _Pause(application.id, time.monotonic() + RESTART_FIRST, seconds)

@@ -46,11 +46,15 @@ class KeeperProcess:
             return
         self._started_at = now
         command = (sys.executable, "-m", "spark_jobs.agent.keeper", str(self._home))
-        self._process = subprocess.Popen(
-            (*die_with_parent(), *command),
-            env=environment_for("keeper", os.environ),
-            stdin=subprocess.DEVNULL,
-        )
+        try:
+            self._process = subprocess.Popen(
+                (*die_with_parent(), *command),
+                env=environment_for("keeper", os.environ),
+                stdin=subprocess.DEVNULL,
+            )
+        except OSError as error:  # such as too many processes: what runs here goes on
+            log.error("keeper not started", error=str(error), again_in=PAUSE)
+            return
         log.info("keeper started", pid=self._process.pid)
 
     def stop(self) -> None:

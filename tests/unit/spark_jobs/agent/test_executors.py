@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -157,6 +158,29 @@ def test_pauses_get_longer_until_one_has_lived(node: Node) -> None:
     node.started[-1].returncode = 1
     count = node.reconcile()
     assert node.reconcile(after=0.5) == count + 1
+
+
+def test_one_that_cannot_be_started_ends_nothing_else(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the whole node ended, with the executors of other topologies, wherever a disk is full."""
+    wanted = {"hashtags": APPLICATION}
+    node.executors.reconcile(wanted)
+    start, tries = node.start, []
+
+    def full(command: Sequence[str], **options: Any) -> _Process:
+        tries.append(node.now)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("spark_jobs.agent.executors.subprocess.Popen", full)
+    wanted["counts"] = NEXT
+    for _ in range(8):
+        node.now += 0.5
+        node.executors.reconcile(wanted)
+    assert node.executors.topologies == ["hashtags"]
+    assert tries == [100.5, 101.0, 102.0, 104.0]
+    monkeypatch.setattr("spark_jobs.agent.executors.subprocess.Popen", start)
+    node.now += module.RESTART_LAST
+    node.executors.reconcile(wanted)
+    assert node.executors.topologies == ["counts", "hashtags"]
 
 
 def test_it_ends_when_its_topology_is_not_wanted_and_with_the_agent(node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -304,4 +305,15 @@ def test_the_agent_starts_it_when_there_is_something_and_again_when_it_ends(node
         eventually(lambda: running() not in (0, first))
     finally:
         keeper.stop()
+    assert keeper.pid is None
+
+
+def test_one_that_cannot_be_started_ends_nothing_else(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    keeper = KeeperProcess(node.home)
+    node.ask(5, "a")
+    monkeypatch.setattr("spark_jobs.agent.keeper_process.subprocess.Popen", full)
+    keeper.reconcile()
     assert keeper.pid is None
