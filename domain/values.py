@@ -35,8 +35,12 @@ Cycle = Annotated[float, Meta(ge=0.0, le=LONGEST_CYCLE)]
 """Seconds of input between two ends of the windows that end least often; 0 without windows. Longer ones count
 as the longest."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
-Slots = Annotated[int, Meta(ge=1, le=100_000)]
-Capacity = Annotated[int, Meta(ge=1, le=100_000_000)]
+MOST_NODES = 10_000
+"""That an installation starts with."""
+MOST_SLOTS = 100_000
+LARGEST_CAPACITY = 100_000_000
+Slots = Annotated[int, Meta(ge=1, le=MOST_SLOTS)]
+Capacity = Annotated[int, Meta(ge=1, le=LARGEST_CAPACITY)]
 """CPU percent."""
 BigCount = Annotated[int, Meta(ge=0, le=LARGEST_BIG_COUNT)]
 Epoch = BigCount

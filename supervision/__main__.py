@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from domain.values import LARGEST_CAPACITY, MOST_NODES, MOST_SLOTS
 from host.environment import InvalidEnvironment
 from host.java import MissingProgramError
+from host.private import home_protect
 from supervision.access import CommandFailedError, access_path, access_read
 from supervision.follow import INTERVAL, follow
 from supervision.installation import home_directory, recorded
@@ -26,15 +28,21 @@ from supervision.rest import Rest, RestError
 from supervision.screen import Progress, access_box
 from supervision.start import MAIN_JOB, Started, StartOptions, start
 from supervision.status import status_show
-from supervision.stop import stop
+from supervision.stop import left_in_part, stop
 from supervision.supervisor import Supervisor
+from supervision.turns import turn_to_start, turn_to_stop
 
 STOP_DETACHED = "make down"
 STOP_FOREGROUND = "Ctrl-C, or `make down`"
+STARTING = "an installation is starting in {home}: wait for it, or `make down`"
 
 
 EXPECTED = (NotReadyError, CommandFailedError, RestError, InvalidEnvironment, MissingProgramError, OSError)
 """Why an installation does not start, each with a sentence that says what to do."""
+
+
+class BusyError(RuntimeError):
+    """Another command starts the installation."""
 
 
 class Interrupted(BaseException):
@@ -68,7 +76,7 @@ def _up(home: Path, *, detach: bool) -> int:
     try:
         chosen = profile_choose(home, os.environ.get("PROFILE", "").strip())
         replicas = _replicas()
-        if Supervisor(home).is_running():
+        if _runs(home, progress):
             at_once = StartOptions(pipeline=_pipeline(), replicas=replicas)
             return _already_up(home, chosen, at_once, progress)
         options = _options_from_environment(chosen)
@@ -78,7 +86,7 @@ def _up(home: Path, *, detach: bool) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        started = start(home, options, progress)
+        started = _start(home, options, progress)
         stop_text = STOP_DETACHED if detach else STOP_FOREGROUND
         _show_access(started, options.profile, progress, stop_text=stop_text)
         if detach:
@@ -88,7 +96,7 @@ def _up(home: Path, *, detach: bool) -> int:
         return 0
     except Interrupted:
         return _interrupted(home, progress, detach=detach)
-    except PortTakenError as error:
+    except (PortTakenError, BusyError) as error:
         sys.stderr.write(f"\nnot started: {error}\n")
         return 1
     except Exception as error:
@@ -102,6 +110,28 @@ def _up(home: Path, *, detach: bool) -> int:
         if not expected:
             raise
         return 1
+
+
+def _runs(home: Path, progress: Progress) -> bool:
+    """Whether an installation runs. What an interrupted start or stop has left of one is ended first."""
+    supervisor = Supervisor(home)
+    if supervisor.is_running():
+        with turn_to_start(home) as ours:
+            if ours and left_in_part(home):
+                progress.say("an earlier start or stop was interrupted: what it left is ended first")
+                stop(home, progress)
+    return supervisor.is_running()
+
+
+def _start(home: Path, options: StartOptions, progress: Progress) -> Started:
+    """Raises `BusyError` where another command starts the installation, and what `start` raises."""
+    home_protect(home, files=False)
+    with turn_to_start(home) as ours:
+        with turn_to_stop(home):
+            pass  # one that has begun has ended now
+        if not ours or Supervisor(home).is_running():
+            raise BusyError(STARTING.format(home=home))
+        return start(home, options, progress)
 
 
 def _follow(started: Started, progress: Progress) -> None:
@@ -143,8 +173,10 @@ def _came_of_an_interruption(error: BaseException | None) -> bool:
 def _already_up(home: Path, chosen: Choice, options: StartOptions, progress: Progress) -> int:
     """Shows what runs. Of what the command names, only whether replicas run takes effect at once."""
     installation, access = recorded(home), access_read(home)
-    if installation is None or access is None:
-        sys.stderr.write(f"an installation is starting in {home}: wait for it, or `make down`\n")
+    with turn_to_start(home) as ours:
+        starting = not ours
+    if starting or installation is None or access is None:
+        sys.stderr.write(STARTING.format(home=home) + "\n")
         return 1
     progress.show("Resurge runs already:")
     running = profile_choose(home, "").profile
@@ -162,6 +194,7 @@ def _already_up(home: Path, chosen: Choice, options: StartOptions, progress: Pro
 
 
 def _down(home: Path) -> int:
+    _ignore_signals()
     progress = Progress()
     if stop(home, progress):
         progress.say("stopped; no process is left")
@@ -182,9 +215,10 @@ def _reset(home: Path, *, confirmed: bool) -> int:
         if sys.stdin.readline().strip() != "reset":
             sys.stderr.write("nothing is changed\n")
             return 1
+    _ignore_signals()
     try:
         kept = reset(home, progress)
-    except (NotResetError, OSError) as error:
+    except (NotResetError, InvalidEnvironment, OSError) as error:
         sys.stderr.write(f"not reset: {error}\n")
         return 1
     if kept is not None:
@@ -224,10 +258,10 @@ def _options_from_environment(chosen: Choice) -> StartOptions:
         limit=given["LIMIT"],
         profile=profile,
         profile_changes=chosen.changes,
-        nodes=_count("NODES", profile.nodes, 0),
-        standbys=_count("STANDBYS", 0, 0),
-        slots=_count("SLOTS", profile.slots, 1),
-        capacity=_count("CAPACITY", profile.capacity, 1),
+        nodes=_count("NODES", profile.nodes, 0, MOST_NODES),
+        standbys=_count("STANDBYS", 0, 0, MOST_NODES),
+        slots=_count("SLOTS", profile.slots, 1, MOST_SLOTS),
+        capacity=_count("CAPACITY", profile.capacity, 1, LARGEST_CAPACITY),
         replicas=_replicas(),
     )
 
@@ -246,12 +280,12 @@ def _replicas() -> Replicas | None:
     return named
 
 
-def _count(name: str, default: int, least: int) -> int:
+def _count(name: str, default: int, least: int, most: int) -> int:
     text = os.environ.get(name, "").strip()
     if not text:
         return default
-    if not text.isdigit() or int(text) < least:
-        raise ValueError(f"{name}={text}: give a whole number, at least {least}")
+    if not text.isdigit() or not least <= int(text) <= most:
+        raise ValueError(f"{name}={text}: give a whole number from {least} to {most}")
     return int(text)
 
 

@@ -13,6 +13,7 @@ from supervision.installation import INSTANCE, recorded_variables
 from supervision.readiness import NotReadyError
 from supervision.screen import Progress
 from supervision.supervisor import Supervisor
+from supervision.turns import turn_to_stop
 from workers.providers.cgroups import groups_remove
 
 # The processes that watch nodes end first, or they would take the end of the nodes for a failure. The
@@ -27,6 +28,18 @@ ORDER = (
 
 def stop(home: Path, progress: Progress) -> bool:
     """End everything; False if nothing was running. Processes that do not end in time are killed."""
+    with turn_to_stop(home):
+        return _stop(home, progress)
+
+
+def left_in_part(home: Path) -> bool:
+    """Whether an interrupted start or stop has left some of the processes. Waits for a stop that goes on."""
+    with turn_to_stop(home):
+        states = {one.state for one in Supervisor(home).states()}
+        return bool(states) and ("STOPPED" in states or (home / "run" / "stopping").exists())
+
+
+def _stop(home: Path, progress: Progress) -> bool:
     supervisor = Supervisor(home)
     ran = supervisor.is_running()
     if ran:

@@ -32,7 +32,7 @@ from controlplane.nodes.requests import (
     requests_unregistered,
 )
 from controlplane.nodes.selectors import node_name_next
-from domain.values import Capacity, Rack, Slots
+from domain.values import MOST_NODES, Capacity, Rack, Slots
 from workers.providers.base import NodeDescription, NodeProvider, NodeWanted, ProviderError, RunningNode
 from workers.quarantine import quarantine
 
@@ -40,8 +40,6 @@ log = structlog.get_logger()
 
 LIST_AGAIN = 5.0
 """Seconds until a provider is asked again that could not list its nodes, or not start all of the last run."""
-MOST_NODES = 10_000
-"""That an installation starts with."""
 UNLISTED = timedelta(minutes=2)
 """After a node was started: a provider may take a while until it lists it."""
 SIDE_BY_SIDE = 8

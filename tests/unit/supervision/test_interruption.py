@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from supervision import __main__ as command
+from supervision import stop as ending
 from supervision.readiness import NotReadyError
 from supervision.screen import Progress
+from supervision.turns import turn_to_stop
 
 
 @pytest.fixture
@@ -115,3 +118,95 @@ def test_an_interruption_that_a_library_hides_ends_following(
     monkeypatch.setattr(command, "follow", follow)
     assert command._up(tmp_path, detach=False) == 0
     assert stopped == [tmp_path]
+
+
+class Half:
+    """A supervisor whose processes have these states, until everything is stopped."""
+
+    def __init__(self, states: list[str], stopped: list[Path]) -> None:
+        self._states, self._stopped = states, stopped
+
+    def is_running(self) -> bool:
+        return not self._stopped
+
+    def states(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(state=state) for state in self._states] if self.is_running() else []
+
+
+@pytest.mark.parametrize(
+    ("states", "stopping", "left"),
+    [
+        (["RUNNING", "RUNNING"], False, False),
+        (["RUNNING", "BACKOFF"], False, False),
+        (["RUNNING", "STOPPED"], False, True),
+        (["RUNNING", "RUNNING"], True, True),
+    ],
+)
+def test_what_an_interrupted_command_has_left_is_ended_before_a_start(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stopped: list[Path],
+    states: list[str],
+    stopping: bool,
+    left: bool,
+) -> None:
+    """It was taken for an installation that runs, without the processes that watch nodes."""
+    for module in (command, ending):
+        monkeypatch.setattr(module, "Supervisor", lambda home: Half(states, stopped))
+    monkeypatch.setattr(command, "_show_access", lambda *_, **__: None)
+    monkeypatch.setattr(command, "_already_up", lambda *_: 0)
+    started: list[Path] = []
+    monkeypatch.setattr(command, "start", lambda home, *_: started.append(home) or SimpleNamespace())
+    (tmp_path / "run").mkdir()
+    if stopping:
+        (tmp_path / "run" / "stopping").touch()
+    assert command._up(tmp_path, detach=True) == 0
+    assert stopped == started == ([tmp_path] if left else [])
+
+
+def test_one_command_at_a_time_starts_an_installation(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stopped: list[Path],
+) -> None:
+    codes: list[int] = []
+
+    def start(*_: Any) -> SimpleNamespace:
+        if not codes:
+            codes.append(-1)
+            codes.append(command._up(tmp_path, detach=True))
+        return SimpleNamespace(installation=None, access=None)
+
+    monkeypatch.setattr(command, "start", start)
+    monkeypatch.setattr(command, "_show_access", lambda *_, **__: None)
+    assert command._up(tmp_path, detach=True) == 0
+    assert codes == [-1, 1]
+    assert stopped == []
+    assert "is starting" in capsys.readouterr().err
+
+
+def test_a_stop_goes_on_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: list[Path]
+) -> None:
+    handled: dict[int, Any] = {}
+    monkeypatch.setattr(signal, "signal", handled.__setitem__)
+    assert command._down(tmp_path) == 0
+    assert handled == dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), signal.SIG_IGN)
+
+
+def test_a_stop_waits_for_one_that_has_begun(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    order: list[str] = []
+
+    def second() -> None:
+        with turn_to_stop(tmp_path):
+            order.append("second")
+
+    with turn_to_stop(tmp_path):
+        other = threading.Thread(target=second)
+        other.start()
+        other.join(0.2)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]

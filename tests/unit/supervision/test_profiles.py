@@ -174,3 +174,22 @@ def test_only_the_main_job_gets_the_sample_of_tweets(tmp_path: Path, monkeypatch
     (tmp_path / "views.parquet").touch()
     monkeypatch.setenv("INPUT", str(tmp_path / "views.parquet"))
     assert _options_from_environment(choice).names_input
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("NODES", "10001"), ("STANDBYS", "-1"), ("SLOTS", "0"), ("CAPACITY", "1000000000")]
+)
+def test_a_number_that_the_launcher_would_refuse_starts_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    value: str,
+) -> None:
+    monkeypatch.setenv("RESURGE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.argv", ["supervision", "up"])
+    monkeypatch.setattr("supervision.__main__.start", lambda *_: pytest.fail("started"))
+    assert main() == 2
+    assert f"{name}={value}: give a whole number from " in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()
