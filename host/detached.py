@@ -16,7 +16,15 @@ import msgspec
 import structlog
 
 from host.durable import write_whole
-from host.processes import end_session, facts, is_running, kill_session, numbering, start_time
+from host.processes import (
+    TICKS_PER_SECOND,
+    end_session,
+    facts,
+    is_running,
+    kill_session,
+    numbering,
+    start_time,
+)
 
 log = structlog.get_logger()
 
@@ -35,6 +43,11 @@ class DetachedProcess(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def alive(self) -> bool:
         return self.numbering in ("", numbering()) and is_running(self.pid, self.started)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was started, whatever became of the clock; of one that is alive."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / TICKS_PER_SECOND
 
     @property
     def leads(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +80,7 @@ class OperationProcesses:
 
     def _runs(self, record: DetachedProcess, wanted: dict[str, Operation]) -> bool:
         """Whether a process goes on. One that has ended is forgotten, one that takes too long is ended."""
-        late = time.time() - record.launched_at > LONGEST
+        late = record.alive and record.age > LONGEST
         if record.alive and not late:
             return True
         self._processes.kill(record.name)

@@ -147,6 +147,17 @@ def test_one_that_takes_too_long_is_ended(process: Process, monkeypatch: pytest.
     assert operation.error == "not verified: it took longer than 0 s"
 
 
+def test_a_clock_that_is_put_forward_ends_nothing(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = ask()
+    launcher = process.launcher()
+    reconcile_until(launcher, lambda: process.starts == [str(operation.pk)])
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 7_200)
+    launcher.reconcile(launcher.asked())
+    assert state(operation) == OperationState.PENDING
+    assert process.starts == [str(operation.pk)]
+
+
 def test_a_stop_of_the_installation_leaves_it_open(process: Process) -> None:
     operation = ask()
     launcher = process.launcher()
