@@ -15,7 +15,8 @@ RESURGE = environment.read()
 
 SECRET_KEY = RESURGE.secret_key
 DEBUG = RESURGE.debug
-ALLOWED_HOSTS = [*RESURGE.allowed_hosts]
+# The last one is where processes of this host ask: probes, `make up`, the command line with run/access.json.
+ALLOWED_HOSTS = [*RESURGE.allowed_hosts, "127.0.0.1"]
 ROOT_URLCONF = "controlplane.config.urls"
 ASGI_APPLICATION = "dashboard.asgi.application"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -169,6 +169,22 @@ def test_a_demonstration_needs_no_certificate(tmp_path: Path) -> None:
     assert (answer["redirect"], answer["hsts"], answer["session"]) == ("", "", False)
 
 
+HOSTS = """
+import json, django
+django.setup()
+from django.test import Client
+hosts = ("127.0.0.1:8000", "resurge.example.org", "elsewhere.example.org")
+codes = [Client(headers={"Host": host}).get("/healthz").status_code for host in hosts]
+codes.append(Client(headers={"Host": hosts[0]}).get("/api/v1/me/", secure=True).status_code)
+print(json.dumps({"codes": codes}))
+"""
+
+
+def test_processes_of_the_host_reach_a_server_that_has_another_name(tmp_path: Path) -> None:
+    said = installed(tmp_path, "-c", HOSTS, RESURGE_ALLOWED_HOSTS="resurge.example.org")
+    assert '{"codes": [200, 200, 400, 401]}' in said
+
+
 @pytest.mark.django_db
 def test_a_session_needs_its_csrf_token() -> None:
     who = identity("operator")
