@@ -177,6 +177,11 @@ def java_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     if found and (stamp.get("java") == found or java_version(found) >= LEAST_JAVA):
         stamp["java"] = found
         return
+    named = os.environ.get("JAVA_HOME", "")
+    if named and found == str(Path(named) / "bin" / "java"):  # every process would use it
+        raise InstallError(
+            f"JAVA_HOME={named} is not Java {LEAST_JAVA} or newer: unset it, or name one that is"
+        )
     if system.usable:
         say("installing a Java runtime (openjdk-17-jre-headless)")
         try:

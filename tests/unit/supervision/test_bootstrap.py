@@ -91,6 +91,20 @@ def test_java_that_is_too_old_is_replaced_by_the_carried_one(
     assert said.stderr.splitlines()[0] == "-Xmx1g a b"
 
 
+def test_a_java_that_is_named_and_too_old_is_refused(
+    commands: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every process would start it, whatever else was installed."""
+    old = tmp_path / "java-11" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.25\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java-11"))
+    with pytest.raises(bootstrap.InstallError, match=r"JAVA_HOME=.*java-11 is not Java 17 or newer"):
+        bootstrap.java_ensure({}, NoSystem())
+    assert commands == []
+
+
 @pytest.mark.parametrize(
     ("said", "version"),
     [('openjdk version "17.0.15" 2025-04-15', 17), ('java version "1.8.0_392"', 8), ("", 0)],
