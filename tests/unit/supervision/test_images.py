@@ -28,3 +28,17 @@ def test_the_image_has_what_checkpoints_in_s3_need() -> None:
     assert installed == {"requirements/runtime.txt", "requirements/s3.txt"}
     assert installed <= copied
     assert all((ROOT / name).is_file() for name in installed)
+
+
+def test_the_container_gets_the_credentials_of_every_storage_of_checkpoints() -> None:
+    text = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"AWS_[A-Z_]+|RESURGE_CHECKPOINTS\w*", text))
+    assert len(named) == 5
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert named <= services["resurge"]["environment"].keys()
+
+
+def test_zookeeper_takes_as_many_connections_from_the_container_as_come() -> None:
+    """Those of all nodes and drivers come from one address."""
+    services = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert services["zookeeper"]["environment"]["ZOO_MAX_CLIENT_CNXNS"] == "0"
