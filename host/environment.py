@@ -15,7 +15,8 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from domain.durations import FORMS, seconds_read
 
@@ -30,6 +31,10 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,200}")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - refused, not bound
+
+
+LONGEST = 315_360_000.0
+"""Seconds of a duration, ten years: clocks and databases can reckon with it."""
 
 
 class InvalidEnvironment(ValueError):  # noqa: N818 - named for what is the matter
@@ -58,8 +63,8 @@ class Delay:
             raise InvalidEnvironment(
                 f"{variable}={text!r}: write uniform:<low>:<high> or fixed:<seconds>, in seconds"
             ) from None
-        if not 0 <= low <= high:
-            raise InvalidEnvironment(f"{variable}={text!r}: needs 0 <= low <= high")
+        if not 0 <= low <= high <= LONGEST:
+            raise InvalidEnvironment(f"{variable}={text!r}: needs 0 <= low <= high <= {LONGEST:.0f}")
         return cls(low, high)
 
     def draw(self, rng: random.Random) -> float:
@@ -209,26 +214,24 @@ class _Reader:
     def text(self, name: str, default: str) -> str:
         return self._variables.get(name, "").strip() or default
 
-    def number(self, name: str, default: float, low: float, high: float = float("inf")) -> float:
+    def number(self, name: str, default: float, low: float, high: float) -> float:
         raw = self.text(name, repr(default))
         try:
             value = float(raw)
         except ValueError:
             raise InvalidEnvironment(f"{name}={raw!r}: not a number") from None
         if not low <= value <= high:
-            bound = f"at least {low:g}" if high == float("inf") else f"{low:g} to {high:g}"
-            raise InvalidEnvironment(f"{name}={raw}: must be {bound}")
+            raise InvalidEnvironment(f"{name}={raw}: must be {low:g} to {high:g}")
         return value
 
-    def seconds(self, name: str, default: float, low: float, high: float = float("inf")) -> float:
+    def seconds(self, name: str, default: float, low: float, high: float = LONGEST) -> float:
         """A duration: a number of seconds, or one with a unit such as 15m or 1h."""
         raw = self.text(name, repr(default))
         value = seconds_read(raw)
         if value is None:
             raise InvalidEnvironment(f"{name}={raw!r}: write {FORMS}")
         if not low <= value <= high:
-            bound = f"at least {low:g} s" if high == float("inf") else f"{low:g} s to {high:g} s"
-            raise InvalidEnvironment(f"{name}={raw}: must be {bound}")
+            raise InvalidEnvironment(f"{name}={raw}: must be {low:g} s to {high:.10g} s")
         return value
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
@@ -268,6 +271,29 @@ class _Reader:
             )
         return value
 
+    def directory(self, name: str, default: str) -> str:
+        """Processes work in directories of their own, so each would take a part of a path for another one."""
+        value = self.text(name, default)
+        if not Path(value).is_absolute():
+            raise InvalidEnvironment(f"{name}={value!r}: write the whole path of a directory, from /")
+        return value
+
+    def storage(self, name: str, default: str) -> str:
+        """A directory, or the URL of a server. Not repeated in the message: it may have a password."""
+        value = self.text(name, default)
+        path = value.removeprefix("file://").removeprefix("file:")
+        if ("://" not in value or path != value) and not path.startswith(("/", "~")):
+            raise InvalidEnvironment(
+                f"{name}: write the whole path of a directory, file:///..., or another URL"
+            )
+        return value
+
+    def redis(self, name: str, default: str) -> str:
+        value = self.text(name, default)
+        if not value.startswith(("redis://", "rediss://")):
+            raise InvalidEnvironment(f"{name}: write redis://:password@host:6379/0, or rediss://...")
+        return value
+
     def rate(self, name: str, default: str) -> Rate | None:
         return Rate.parse(self.text(name, default), name)
 
@@ -305,7 +331,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         # Without a key given, sessions end with the process: `make up` writes a lasting one.
         secret_key=reader.text("RESURGE_SECRET_KEY", "") or secrets.token_urlsafe(48),
         database_url=database_url,
-        redis_url=reader.text("RESURGE_REDIS_URL", "redis://127.0.0.1:6379/0"),
+        redis_url=reader.redis("RESURGE_REDIS_URL", "redis://127.0.0.1:6379/0"),
         zookeeper=reader.text("RESURGE_ZOOKEEPER", "127.0.0.1:2181"),
         zookeeper_secret=reader.secret("RESURGE_ZOOKEEPER_SECRET"),
         checkpoints_password=reader.text("RESURGE_CHECKPOINTS_PASSWORD", ""),
@@ -330,11 +356,11 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         forget_nodes_after=reader.seconds("RESURGE_FORGET_NODES_AFTER", 86_400.0, 0.0, 31_536_000.0),
         rack_price=reader.number("RESURGE_RACK_PRICE", 0.1, 0.0, 1.0),
         moves_at_once=reader.integer("RESURGE_MOVES_AT_ONCE", 200, 1, 10_000),
-        theta=reader.number("RESURGE_THETA", 1.2, 1.0),
+        theta=reader.number("RESURGE_THETA", 1.2, 1.0, 1_000.0),
         checkpoint_interval=reader.seconds("RESURGE_CHECKPOINT_INTERVAL", 10.0, 0.1),
         checkpoints_kept=reader.integer("RESURGE_CHECKPOINTS_KEPT", 12, 3, 100),
-        checkpoints=reader.text("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
-        outputs=reader.text("RESURGE_OUTPUTS", str(home / "outputs")),
+        checkpoints=reader.storage("RESURGE_CHECKPOINTS", f"file://{home}/checkpoints"),
+        outputs=reader.directory("RESURGE_OUTPUTS", str(home / "outputs")),
         # Without it, a host that crashes can lose what was committed; processes that end lose nothing.
         force=reader.flag("RESURGE_FORCE_TO_DISK", True),
         # Clients connect through a proxy with TLS; only a demonstration works without.
@@ -396,17 +422,25 @@ def _provider_read(reader: _Reader) -> tuple[str, str]:
     return provider, script
 
 
-def database_parse(url: str) -> dict[str, str | int]:
+def database_parse(url: str) -> dict[str, Any]:
     """Split a database URL into Django's ``ENGINE``, ``NAME``, ``USER`` ... keys.
 
     Accepts ``sqlite:///absolute/path``, ``sqlite://:memory:`` and
-    ``postgres://user:password@host:port/name``; raises `InvalidEnvironment`.
+    ``postgres://user:password@host:port/name?sslmode=require``, with parameters of libpq; raises
+    `InvalidEnvironment`.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise InvalidEnvironment(
+            "RESURGE_DATABASE_URL: write [ in the user or password as %5B, and ] as %5D"
+        ) from None
     if parts.scheme == "sqlite":
         name = url.removeprefix("sqlite://")
-        if not name or name == "/":
-            raise InvalidEnvironment(f"RESURGE_DATABASE_URL={url!r}: no file named")
+        if name != ":memory:" and (not name.startswith("/") or name == "/"):
+            raise InvalidEnvironment(
+                f"RESURGE_DATABASE_URL={url!r}: write sqlite:/// and the whole path of a file"
+            )
         return {"ENGINE": "django.db.backends.sqlite3", "NAME": name}
     if parts.scheme in {"postgres", "postgresql"}:
         name = unquote(parts.path.lstrip("/"))
@@ -416,13 +450,15 @@ def database_parse(url: str) -> dict[str, str | int]:
             port = parts.port or 5432
         except ValueError:
             raise InvalidEnvironment("RESURGE_DATABASE_URL: the port is not a number") from None
+        options = dict(parse_qsl(parts.query))
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": name,
             "USER": unquote(parts.username or ""),
             "PASSWORD": unquote(parts.password or ""),
-            "HOST": parts.hostname or "127.0.0.1",
+            "HOST": parts.hostname or ("" if "host" in options else "127.0.0.1"),
             "PORT": port,
+            "OPTIONS": options,
         }
     raise InvalidEnvironment(
         f"RESURGE_DATABASE_URL has the scheme {parts.scheme!r}: use sqlite:///path or postgres://..."

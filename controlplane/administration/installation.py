@@ -125,7 +125,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "RESURGE_CHECKPOINTS_PASSWORD", "checkpoints_password",
             "The password of the server that keeps checkpoints, where the URL has none.", True,
         ),
-        Setting("RESURGE_OUTPUTS", "outputs", "Where queries write their results.", True),
+        Setting(
+            "RESURGE_OUTPUTS", "outputs",
+            "Directory where queries write their results: its whole path, the same on all hosts.", True,
+        ),
         Setting(
             "RESURGE_FORCE_TO_DISK", "force",
             "Whether outputs and checkpoints are forced to disk before they count. Without it, a host that "

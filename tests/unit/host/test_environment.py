@@ -34,6 +34,19 @@ def test_home_moves_everything() -> None:
         ("RESURGE_PORT", "http"),
         ("RESURGE_PORT", "8000.5"),
         ("RESURGE_THETA", "0.5"),
+        ("RESURGE_THETA", "inf"),
+        ("RESURGE_THETA", "nan"),
+        ("RESURGE_LOGIN_LOCK", "999999999999d"),
+        ("RESURGE_CORRELATION_WINDOW", "99999999999w"),
+        ("RESURGE_REPLACEMENT_DELAY", "fixed:inf"),
+        ("RESURGE_REPLACEMENT_DELAY", "uniform:1:1e12"),
+        ("RESURGE_DATABASE_URL", "postgres://ada:p[w@db/resurge"),
+        ("RESURGE_DATABASE_URL", "sqlite://resurge.sqlite3"),
+        ("RESURGE_OUTPUTS", "results"),
+        ("RESURGE_OUTPUTS", "s3://bucket/results"),
+        ("RESURGE_CHECKPOINTS", "checkpoints"),
+        ("RESURGE_CHECKPOINTS", "file://checkpoints"),
+        ("RESURGE_REDIS_URL", "localhost:6379"),
         ("RESURGE_SESSION_TIMEOUT", "soon"),
         ("RESURGE_SESSION_TIMEOUT", "0"),
         ("RESURGE_FORGET_NODES_AFTER", "-1"),
@@ -92,6 +105,11 @@ def test_database_urls() -> None:
         5433,
         "resurge",
     )
+    parsed = database_parse(
+        "postgres://ada@db.example/resurge?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.pem"
+    )
+    assert parsed["OPTIONS"] == {"sslmode": "verify-full", "sslrootcert": "/etc/ca.pem"}
+    assert database_parse("postgres:///resurge?host=/run/postgresql")["HOST"] == ""
 
 
 def test_delays_are_drawn_within_their_bounds() -> None:
@@ -125,3 +143,17 @@ def test_a_bad_secret_is_not_repeated() -> None:
     assert "half" not in str(told.value)
     settings = read({"RESURGE_SPARK_SECRET": "a-whole-secret-of-spark"})
     assert "a-whole-secret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/srv/checkpoints",
+        "~/checkpoints",
+        "file:///srv/checkpoints",
+        "s3://bucket/path",
+        "simplecache::s3://b/p",
+    ],
+)
+def test_checkpoints_are_kept_where_each_process_finds_them(place: str) -> None:
+    assert read({"RESURGE_CHECKPOINTS": place}).checkpoints == place
