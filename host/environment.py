@@ -26,7 +26,7 @@ PROVIDERS = ("local", "script")
 """Who brings up nodes: this installation, as processes of its own host, or an executable."""
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
-_FALSE = frozenset({"", "0", "false", "no", "off"})
+_FALSE = frozenset({"0", "false", "no", "off"})
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{16,200}")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -241,12 +241,12 @@ class _Reader:
         return int(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        raw = self._variables.get(name)
-        if raw is None:
+        raw = self.text(name, "")
+        if not raw:
             return default
-        if raw.strip().lower() in _TRUE:
+        if raw.lower() in _TRUE:
             return True
-        if raw.strip().lower() in _FALSE:
+        if raw.lower() in _FALSE:
             return False
         raise InvalidEnvironment(f"{name}={raw!r}: write 1 or 0")
 

@@ -157,3 +157,10 @@ def test_a_bad_secret_is_not_repeated() -> None:
 )
 def test_checkpoints_are_kept_where_each_process_finds_them(place: str) -> None:
     assert read({"RESURGE_CHECKPOINTS": place}).checkpoints == place
+
+
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_variable_is_not_given(value: str) -> None:
+    """Of HTTPS and forcing to disk it switched off what is on by default."""
+    settings = read({"RESURGE_HTTPS": value, "RESURGE_FORCE_TO_DISK": value, "RESURGE_PORT": value})
+    assert (settings.https, settings.force, settings.port) == (True, True, 8000)
