@@ -81,8 +81,9 @@ class ParquetSink:
                 removed=spans[0].first - 1 if spans else 0,
                 spans=spans,
             )
-        if before is not None and before.deployed == deployed:
+        if before is None or before.deployed == deployed:
             self._move_unmarked()
+        if before is not None and before.deployed == deployed:
             self._committed = before
         else:
             self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)

@@ -252,6 +252,22 @@ def test_outputs_without_a_directory_of_the_deployment_are_moved_into_it(
     again.close()
 
 
+def test_outputs_of_a_version_without_a_list_are_moved_into_it(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    written(made, range(1, 12))
+    made.close()
+    for operator in ("A", "B"):
+        (files_of(tmp_path) / operator).rename(tmp_path / "t" / operator)
+    shutil.rmtree(files_of(tmp_path))
+    assert not (tmp_path / "t" / COMMITTED).exists()
+    again = sink(tmp_path)
+    written(again, range(12, 14))
+    again.commit(epoch=13)
+    assert read(tmp_path) == twice(range(1, 14))
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [COMMITTED, "deployed=3"]
+    again.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b'{"topology": "t"}', b"[]"])
 def test_a_damaged_list_is_named_and_written_again(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t" / COMMITTED
