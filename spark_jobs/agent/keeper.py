@@ -8,6 +8,7 @@ fails often in a row, it is left alone for a while; requests wait, and nothing e
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import sys
@@ -37,6 +38,8 @@ from spark_jobs.state.storage_urls import open_storage
 
 log = structlog.get_logger()
 POLL = 0.1
+_SCARCE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What the node may have again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class DeploymentKeeper:
                 self._serialised[directory] = done
             else:
                 self._stored(self._serialised.pop(directory), done)
-        elif isinstance(problem, StorageError):
+        elif isinstance(problem, StorageError) or getattr(problem, "errno", None) in _SCARCE:
             most, bypass = self._spec.failures, self._spec.bypass_s
             storing = self._status.storing.failed(self._clock(), most=most, bypass=bypass)
             self._status = msgspec.structs.replace(self._status, storing=storing, error=str(problem))

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from spark_jobs.agent.keeper import Keeper
 from spark_jobs.agent.keeper_process import KeeperProcess
 from spark_jobs.operators.catalogue import catalogue
 from spark_jobs.operators.keyed_operator import KeyedOperator
+from spark_jobs.state import saved_keys
 from spark_jobs.state.key_requests import BEGAN, KeyDesk, KeyWork
 from spark_jobs.state.saved_keys import SavedKeys
 from spark_jobs.state.state_storage import UnavailableError
@@ -206,6 +208,46 @@ def test_a_storage_that_fails_is_bypassed_and_tried_again(node: Node, outage: Ou
     keeper.drain(30)
     assert node.stored("a") == {"a": 5}
     assert node.desk.status().storing.failures == 0
+    assert node.desk.status().error == ""
+
+
+@pytest.mark.parametrize("other_work", [False, True])
+def test_a_request_is_stored_by_one_thread(
+    node: Node, monkeypatch: pytest.MonkeyPatch, *, other_work: bool
+) -> None:
+    begun, go, put = list[int](), threading.Event(), SavedKeys.store
+
+    def store(self: SavedKeys, *arguments: Any) -> int:
+        begun.append(1)
+        assert go.wait(30)
+        return put(self, *arguments)
+
+    monkeypatch.setattr(SavedKeys, "store", store)
+    node.ask(5, "a")
+    keeper = Keeper(node.home, lambda: node.now)
+    polled_until(keeper, lambda: bool(begun))
+    if other_work:
+        node.desk.prepare(msgspec.structs.replace(node.work(), force=True))
+    threading.Timer(0.3, go.set).start()
+    polled(keeper)
+    keeper.drain(30)
+    assert begun == [1]
+    assert node.stored("a") == {"a": 5}
+
+
+def test_a_request_waits_while_its_node_has_no_room(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    node.ask(5, "a")
+    keeper = Keeper(node.home, lambda: node.now)
+    with monkeypatch.context() as patched:
+        patched.setattr(saved_keys, "TemporaryDirectory", full)
+        polled_until(keeper, lambda: node.desk.status().storing.failures == FAILURES)
+    assert "No space left on device" in node.desk.status().error
+    node.now += BYPASS
+    keeper.drain(30)
+    assert node.stored("a") == {"a": 5}
     assert node.desk.status().error == ""
 
 
