@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,34 @@ def test_a_log_whose_name_cannot_be_forced_is_not_begun(
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         EpochLog(tmp_path / "t" / "epochs.log")
     EpochLog(tmp_path / "t" / "epochs.log", force=False).close()
+
+
+FORCED: dict[str, Callable[[EpochLog], object]] = {
+    "start": lambda log: log.start(at=5.0, origin_us=5_000_000),
+    "life": EpochLog.begin_life,
+    "plan": lambda log: log.plan([plan(5)]),
+    "adopted": lambda log: log.applied(2, Position(3), {"A[0]": "n2"}),
+    "checkpoint": lambda log: log.commit(Position(4, checkpoint=4), 7.0, durable=True),
+    "another version": lambda log: log.go_over(2, 3),
+    "another run": EpochLog.start_afresh,
+    "savepoint": lambda log: log.begin_after(plan(9), started_at=1.0, origin_us=1, computation=1),
+}
+
+
+@pytest.mark.parametrize("step", FORCED)
+def test_what_is_acted_on_is_on_disk_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    log, forced = written(tmp_path / "t" / "epochs.log", 4, 3), list[tuple[int, int]]()
+
+    def force(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        forced.append((found.st_ino, found.st_size))
+
+    monkeypatch.setattr(os, "fdatasync", force)
+    FORCED[step](log)
+    found = log.path.stat()
+    assert (found.st_ino, found.st_size) in forced
 
 
 def test_lives_are_counted_also_after_trimming(tmp_path: Path) -> None:
