@@ -170,12 +170,15 @@ def test_nothing_is_divided_without_a_record_of_what_it_was(tmp_path: Path) -> N
     assert EpochLog(place.path).computation == 1
 
 
-def test_only_that_checkpoint_is_left_to_go_back_to(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("said", "highest"), [(12, 12), (0, CHECKPOINT)])
+def test_only_that_checkpoint_is_left_to_go_back_to(tmp_path: Path, said: int, highest: int) -> None:
+    """0: from a version that did not say it; no number is used again."""
     channel = Channel()
+    channel.latest = msgspec.structs.replace(channel.latest, highest=said)
     log = Place(tmp_path).open(channel)
     latest = channel.latest
     assert (latest.checkpoint, latest.kept, latest.kept_at) == (CHECKPOINT, [CHECKPOINT], [100.0])
-    assert (latest.highest, latest.generation) == (12, 5)
+    assert (latest.highest, latest.generation) == (highest, 5)
     assert complete_checkpoints(latest) == [log.position.checkpoint]
 
 
@@ -255,6 +258,15 @@ def test_a_checkpoint_that_is_not_kept_is_refused(tmp_path: Path, checkpoint: in
         EpochLogError, match=f"checkpoint {checkpoint}, .* is not kept; those that are: 7, 10"
     ):
         place.open(Channel(checkpoint=checkpoint))
+
+
+def test_a_checkpoint_whose_epochs_the_log_has_not_is_refused(tmp_path: Path) -> None:
+    """It has those after 7."""
+    place, channel = Place(tmp_path, committed=5), Channel(checkpoint=5)
+    channel.latest = msgspec.structs.replace(channel.latest, kept=[5, CHECKPOINT])
+    with pytest.raises(EpochLogError, match=r"checkpoint 5, .* is not kept"):
+        place.open(channel)
+    assert EpochLog(place.path).computation == 1
 
 
 def test_without_a_plan_that_says_from_where_it_does_not_go_on(tmp_path: Path) -> None:

@@ -69,6 +69,15 @@ def test_each_manifest_is_read_once(world: World) -> None:
     assert len(world.files()) == 4, "the newest names all"
 
 
+def test_a_checkpoint_under_way_keeps_no_older_one_from_going(world: World) -> None:
+    for epoch in (10, 20, 30):
+        world.checkpoint(epoch)
+    other = StateStore(world.root / "other")
+    upload(world.storage, other, grown(other, EMPTY, 40), partition="O3[1]")
+    world.prune(20, 30)
+    assert world.storage.checkpoints(HERE) == [20, 30, 40]
+
+
 def test_a_later_attempt_at_the_same_checkpoint_is_read(world: World) -> None:
     for epoch in (10, 20, 30):
         world.checkpoint(epoch)
