@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import time
@@ -488,3 +489,62 @@ def test_the_reader_of_the_document_takes_the_highest_attempt(tmp_path: Path) ->
         == [[1, 1], [3, 3]]
         == [list(pair) for pair in zip(*[iter(read(tmp_path))] * 2, strict=True)]
     )
+
+
+def test_what_readers_are_shown_and_what_is_gone_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `committed.json` a driver knows after the loss of power which rows must not change."""
+    made, forced, synced = sink(tmp_path), set[int](), set[str]()
+    written(made, range(1, 4))
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: forced.add(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    )
+    made.commit(epoch=2)
+    assert (tmp_path / "t" / COMMITTED).stat().st_ino in forced
+    assert str(tmp_path / "t") in synced
+    synced.clear()
+    made.forget(deployed=3, after=2)
+    assert str(files_of(tmp_path) / "A" / "partition=0") in synced
+
+
+def test_the_file_of_a_span_is_on_disk_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The small files go then."""
+    made, forced, synced = sink(tmp_path), set[int](), set[str]()
+    written(made, range(1, LENGTH + 1))
+    made.commit(epoch=LENGTH)
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: forced.add(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    )
+    compact(files_of(tmp_path), ["A"], 1, LENGTH)
+    file = files_of(tmp_path) / "A" / "partition=0" / f"epochs=1-{LENGTH}" / "part.parquet"
+    assert file.stat().st_ino in forced
+    assert {str(file.parent), str(file.parent.parent)} <= synced
+    made.close()
+
+
+def test_small_files_stay_although_a_later_span_has_no_rows(tmp_path: Path) -> None:
+    """It is as old as any."""
+    made = sink(tmp_path)
+    written(made, range(1, LENGTH + 1))
+    made.commit(epoch=2 * LENGTH)
+    made.put_in_order(2 * LENGTH)
+    committed = committed_read(tmp_path / "t")
+    assert committed is not None
+    assert [(span.first, span.last) for span in committed.spans] == [(1, LENGTH), (LENGTH + 1, 2 * LENGTH)]
+    assert remove_replaced(files_of(tmp_path), committed) == 0
+    made.close()
+
+
+def test_the_last_window_of_a_span_is_that_of_all_partitions(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    task = made.outputs(deployed=3, attempt=0, life=1)
+    for partition, epoch in ((0, 4), (1, 2)):
+        task.write("A", partition, epoch, rows(epoch))
+    assert not task.settle()
+    assert compact(files_of(tmp_path), ["A"], 1, LENGTH).until == {"A": 4_000_000}
+    made.close()

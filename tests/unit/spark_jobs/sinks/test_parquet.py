@@ -178,3 +178,33 @@ def test_an_output_that_may_differ_is_in_its_place_before_anything_is_sent_on(tm
     outputs = OutputFiles(tmp_path, "t", deployed=DEPLOYED, attempt=4)
     outputs.write("O0", 0, 1, rows("a"))
     assert epochs_present(tmp_path, "t", "O0", 0) == [1]
+
+
+def test_an_output_that_may_differ_and_cannot_be_written_leaves_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is sent on of an epoch that is to be computed again."""
+    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"), attempt=3)
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    outputs = OutputFiles(tmp_path, "t", deployed=DEPLOYED, attempt=4)
+    with pytest.raises(SinkError, match="Input/output error"):
+        outputs.write("O0", 0, 1, rows("b"))
+    assert read_outputs(tmp_path, "t").column("key").to_pylist() == ["a"]
+
+
+def test_that_an_epoch_has_no_rows_any_more_is_on_disk_when_it_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise rows of an earlier attempt would be back after the loss of power."""
+    write_epoch(tmp_path, "t", "O0", 0, 1, rows("a"))
+    outputs, forced = OutputFiles(tmp_path, "t", deployed=DEPLOYED), set[str]()
+    outputs.write("O0", 0, 1, None)
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: forced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    )
+    assert outputs.settle() == {}
+    assert str(partition_path(tmp_path, "t", DEPLOYED, "O0", 0)) in forced
