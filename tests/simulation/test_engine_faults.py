@@ -77,7 +77,7 @@ def test_an_output_that_cannot_be_forced_to_disk(
     sync, world.force = os.fdatasync, True
 
     def failing(descriptor: int) -> None:
-        if "/outputs/t/deployed=1/V/" in os.readlink(f"/proc/self/fd/{descriptor}"):
+        if "/.V-0." in os.readlink(f"/proc/self/fd/{descriptor}"):
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         sync(descriptor)
 
