@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,21 @@ def test_it_ends_when_its_topology_is_not_wanted_and_with_the_agent(node: Node) 
     node.reconcile()
     node.executors.stop_all()
     assert node.started[1].signals == ["terminate"]
+    assert node.executors.topologies == []
+
+
+def test_one_that_does_not_end_when_it_is_told_to_is_killed(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(process: _Process, timeout: float | None = None) -> int | None:
+        if timeout is not None and "kill" not in process.signals:
+            raise subprocess.TimeoutExpired(process.command, timeout)
+        return process.returncode
+
+    monkeypatch.setattr(_Process, "wait", wait)
+    node.reconcile()
+    node.executors.reconcile({})
+    assert node.started[0].signals == ["terminate", "kill"]
     assert node.executors.topologies == []
 
 

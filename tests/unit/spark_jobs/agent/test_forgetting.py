@@ -1,11 +1,17 @@
-"""Which deployments are over. With ZooKeeper: `tests/integration/control_plane/test_forgetting.py`."""
+"""Which deployments are over, and what goes of them. With ZooKeeper: `test_forgetting.py` in
+`tests/integration/control_plane`."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import Path
+
 import pytest
 
+from coordination.session import CoordinationUnavailableError
 from domain.messages import DriverStatus, Former, Plan
-from spark_jobs.agent.forgetting import Over, over
+from spark_jobs.agent.forgetting import Forgetting, Over, over
+from spark_jobs.state.node_home import deployment_home
 
 NOTHING = Over(-1)
 
@@ -45,3 +51,34 @@ def test_the_deployment_in_force_is_never_over(
     former: int | None, in_force: Plan | None, working: DriverStatus | None, expected: Over
 ) -> None:
     assert over(None if former is None else Former(generation=former), in_force, working) == expected
+
+
+def test_only_what_is_over_goes_once_zookeeper_has_said_so(tmp_path: Path) -> None:
+    """Before that, snapshots that wait may be of a deleted topology."""
+    said: dict[str, Over] = {}
+    asked: list[Collection[str]] = []
+    gone: list[str] = []
+
+    def ask(names: Collection[str]) -> dict[str, Over]:
+        asked.append(names)
+        if not said:
+            raise CoordinationUnavailableError("not connected to ZooKeeper")
+        return said
+
+    states = {
+        (name, deployed): deployment_home(tmp_path, "state", name, deployed)
+        for name in ("deleted", "runs")
+        for deployed in (3, 7)
+    }
+    for directory in states.values():
+        directory.mkdir(parents=True)
+    forgetting = Forgetting(node_home=tmp_path, ask=ask, on_gone=gone.append)
+    forgetting.look()
+    assert not forgetting.looked.is_set()
+    assert all(directory.exists() for directory in states.values())
+    said |= {"deleted": Over(7, gone=True), "runs": Over(6)}
+    forgetting.look()
+    assert forgetting.looked.is_set()
+    assert [one for one, directory in states.items() if directory.exists()] == [("runs", 7)]
+    assert gone == ["deleted"]
+    assert [sorted(names) for names in asked] == [["deleted", "runs"]] * 2

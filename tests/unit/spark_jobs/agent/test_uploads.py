@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from domain.messages import CheckpointAck
+from harness.eventually import eventually
 from spark_jobs.agent import uploads
 from spark_jobs.agent.pace import Bucket, Pace, Slot, slot
 from spark_jobs.agent.uploads import NICENESS, Uploader, waiting_snapshots
@@ -103,6 +104,19 @@ def test_files_manifest_and_acknowledgement(node: Node, tmp_path: Path) -> None:
     assert not path.exists()
     assert not path.parent.exists()
     assert not list((tmp_path / "checkpoints").rglob("*.partial"))
+
+
+def test_nothing_is_uploaded_before_it_may_begin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be of a topology that was deleted."""
+    monkeypatch.setattr(uploads, "POLL_INTERVAL", 0.01)
+    node.uploader._begin = may = threading.Event()
+    node.snapshot(10, {"a.arrow": b"aaaa"})
+    node.uploader.start()
+    time.sleep(0.2)
+    assert not node.acks
+    may.set()
+    eventually(lambda: len(node.acks) == 1)
+    node.uploader.finish()
 
 
 def test_only_what_the_storage_lacks_is_sent(node: Node) -> None:
