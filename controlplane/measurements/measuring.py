@@ -88,7 +88,7 @@ def measurements_take(*, now: datetime | None = None) -> int:
     """
     now = now or timezone.now()
     until = begin_of(now - SETTLED, FINEST)
-    newest = Measurement.objects.filter(seconds=FINEST).aggregate(at=Max("at"))["at"]
+    newest = _newest(FINEST, until)
     since = begin_of(now - LATEST, FINEST)
     if newest is not None:
         since = max(since, newest + timedelta(seconds=FINEST))
@@ -109,6 +109,13 @@ def measurements_take(*, now: datetime | None = None) -> int:
             )
             aged.delete()
     return stored
+
+
+def _newest(seconds: int, until: datetime) -> datetime | None:
+    """When the newest stored bucket before `until` began: later ones are of a clock that was put back since."""
+    rows = Measurement.objects.filter(seconds=seconds, at__lt=until)
+    newest: datetime | None = rows.aggregate(at=Max("at"))["at"]
+    return newest
 
 
 def _told(gathered: Gathered, ids: Mapping[str, int], since: datetime, until: datetime) -> None:
@@ -159,8 +166,9 @@ def _nodes(gathered: Gathered, since: datetime, until: datetime) -> None:
 
 def _thinned(finer: Level, coarser: Level, until: datetime) -> Iterator[Measurement]:
     """Rows of the coarser level for the buckets that have ended since the newest one."""
-    newest = Measurement.objects.filter(seconds=coarser.seconds).aggregate(at=Max("at"))["at"]
-    fine = Measurement.objects.filter(seconds=finer.seconds, at__lt=begin_of(until, coarser.seconds))
+    end = begin_of(until, coarser.seconds)
+    newest = _newest(coarser.seconds, end)
+    fine = Measurement.objects.filter(seconds=finer.seconds, at__lt=end)
     if newest is None:
         oldest = fine.aggregate(at=Min("at"))["at"]
         if oldest is None:

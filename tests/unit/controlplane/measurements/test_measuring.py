@@ -196,3 +196,13 @@ def test_a_node_and_a_query_without_figures(topology: Topology, viewer: APIClien
         body = viewer.get(f"/api/v1/{path}/measurements/").json()
         assert body["at"] == []
         assert all(line["mean"] == [] for line in body["figures"].values())
+
+
+def test_a_clock_that_was_ahead_and_is_put_back_leaves_no_gap(topology: Topology) -> None:
+    for at, rate in ((NOW + timedelta(days=1), 900.0), (NOW, 100.0)):
+        rate_told(at, rate)
+        measurements_take(now=at + timedelta(seconds=12))
+        measurements_take(now=at + timedelta(seconds=62))
+    for seconds in (10, 60):
+        rates = [row.figures["input_rate"][1] for row in kept(seconds=seconds, kind="topology")]
+        assert rates == [100.0, 900.0]
