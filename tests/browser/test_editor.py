@@ -78,3 +78,15 @@ def test_words_are_completed(spare: Server, page: Any) -> None:
     content.press("Control+Space")
     page.click(".cm-tooltip-autocomplete li:has-text('sliding_window')")
     page.wait_for_selector(f"{TEXT}:has-text('kind: sliding_window')")
+
+
+def test_what_is_typed_is_no_key_of_the_page(spare: Server, page: Any) -> None:
+    enter(page, spare, "/editor/")
+    page.locator(TEXT).click()
+    look = """() => [location.href, document.documentElement.className, localStorage.getItem("resurge.theme"),
+                     document.querySelectorAll("dialog[open]").length]"""
+    before = page.evaluate(look)
+    page.keyboard.type("kt? gn gi p")
+    page.wait_for_selector(f"{TEXT}:has-text('kt? gn gi p')")
+    assert page.evaluate(look) == before
+    assert "Paused" not in page.locator(".freshness").inner_text()

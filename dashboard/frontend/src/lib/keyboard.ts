@@ -19,7 +19,8 @@ export function keyboard(keys: Keys): (event: KeyboardEvent) => void {
       if (!document.querySelector("dialog[open]")) keys.palette();
       return;
     }
-    const target = event.target as HTMLElement;
+    // Not `event.target`: of what is typed into the editor that is the element which holds its shadow root.
+    const target = event.composedPath()[0] as HTMLElement;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     // The focus stays in a dialog that has just been closed until the next frame: that is not typing.
     const typing = target.closest?.("input, textarea, select, [contenteditable], dialog[open]");
