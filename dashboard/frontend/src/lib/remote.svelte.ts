@@ -6,10 +6,12 @@ import { store } from "./store.svelte";
 /** 0: no answer at all. */
 const PASSING: ReadonlySet<number> = new Set([0, 429, 500, 502, 503, 504]);
 
+/** Whether an error may pass by itself: the server is away, overloaded or asks for patience. */
+export const passes = (problem: unknown): boolean => problem instanceof ApiError && PASSING.has(problem.status);
+
 export class Remote<T> {
   value = $state.raw<T | null>(null);
   error = $state("");
-  /** The error may pass by itself: the server is away, overloaded or asks for patience. */
   passing = $state(false);
   busy = $state(false);
   /** Server time of the answer, in seconds. */
@@ -50,7 +52,7 @@ export class Remote<T> {
     } catch (problem) {
       if (turn !== this.asked) return;
       this.error = problem instanceof ApiError ? problem.message : String(problem);
-      this.passing = problem instanceof ApiError && PASSING.has(problem.status);
+      this.passing = passes(problem);
     } finally {
       if (turn === this.asked) this.answered(of);
     }
