@@ -5,7 +5,7 @@ import type { AuditChoices, AuditEntry, AuditPage } from "./audit";
 import type { CheckpointDetail } from "./checkpoints";
 import type { Continuation } from "./continuation";
 import type { Course } from "./course";
-import type { Checkpoint, Operation, Rule, Sample, Snapshot } from "./entities.generated";
+import type { Checkpoint, Entry, Incident, Operation, Plan, Rule, Sample, Snapshot } from "./entities.generated";
 import type { Recent } from "./history";
 import type { OperatorLog } from "./logs";
 import type { OperatorDescription, OperatorProblem, OperatorRows } from "./operators";
@@ -123,6 +123,15 @@ export async function fetchCheckpoints(behind: number, limit: number): Promise<{
 /** One checkpoint, partition by partition. */
 export const fetchCheckpoint = (topology: string, epoch: number): Promise<CheckpointDetail> =>
   call<CheckpointDetail>(`topologies/${encodeURIComponent(topology)}/checkpoints/${epoch}/`);
+
+/** A page of incidents, newest first, behind so many. */
+export const fetchIncidents = async (behind: number, limit: number): Promise<Incident[]> => (await call<{ results: Incident[] }>(`incidents/?${new URLSearchParams({ offset: String(behind), limit: String(limit) })}`)).results;
+
+/** One incident with its whole story. */
+export const fetchIncident = (number: number): Promise<Incident & { entries: (Omit<Entry, "incident"> & { id: number })[] }> => call(`incidents/${number}/`);
+
+/** The plans of an incident. */
+export const fetchPlans = async (incident: number): Promise<Plan[]> => (await call<{ results: Plan[] }>(`incidents/${incident}/plans/?limit=1000`)).results;
 
 /** Which partitions are worth an active replica, as `requestOf` asks for it. Changes nothing. */
 export const fetchReplicationPlan = (request: string): Promise<ReplicationPlan> => call<ReplicationPlan>(request);
