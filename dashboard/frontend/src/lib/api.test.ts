@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { errorText, fetchSamples } from "./api";
+import { errorText, fetchOperatorProblems, fetchOperatorRows, fetchResults, fetchSamples } from "./api";
 
 describe("errorText", () => {
   it("joins what the server says", () => {
@@ -24,5 +24,18 @@ describe("fetchSamples", () => {
       return new Response(JSON.stringify({ count: rows.length, next, results: rows.slice(offset, offset + limit) }));
     });
     expect(await fetchSamples("hashtags", 0, 2_300)).toEqual(rows);
+  });
+});
+
+describe("rows", () => {
+  afterEach(() => void vi.unstubAllGlobals());
+
+  it.each([
+    ["results", () => fetchResults("posts", "O3[0]", "", 50, 0)],
+    ["the last rows of an operator", () => fetchOperatorRows("posts", "O3", 0, 50)],
+    ["rows that an operator fails on", () => fetchOperatorProblems("posts", "O3")],
+  ])("have whole numbers of any size as they are: %s", async (_, ask) => {
+    vi.stubGlobal("fetch", async () => new Response('{"rows": [{"id": 1350150750966603777, "least": -9223372036854775808, "count": 12, "share": 0.1234567890123456789, "far": 1e300, "text": "say \\"9007199254740993\\" 9007199254740993"}]}'));
+    expect(await ask()).toEqual({ rows: [{ id: "1350150750966603777", least: "-9223372036854775808", count: 12, share: 0.12345678901234568, far: 1e300, text: 'say "9007199254740993" 9007199254740993' }] });
   });
 });

@@ -41,13 +41,17 @@ export function errorText(body: unknown, status: number): string {
   return `The server answered ${status}.`;
 }
 
-const call = async <T>(path: string, init: RequestInit = {}): Promise<T> => (await answer<T>(path, init)).body;
+const call = async <T>(path: string, init: RequestInit = {}, read?: (text: string) => string): Promise<T> => (await answer<T>(path, init, read)).body;
+
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+/** JSON with whole numbers beyond 2^53, such as ids, as texts: the nearest number that JavaScript has would be another id. */
+const exactly = (text: string): string => text.replace(TOKENS, (token) => (/^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
 
 /** How long an answer to a question that changes nothing is awaited. A connection that is half open gives none. */
 const READING_MS = 60_000;
 
 /** The answer with its tag, by which an edit says what it was made from. */
-async function answer<T>(path: string, init: RequestInit = {}): Promise<{ body: T; tag: string }> {
+async function answer<T>(path: string, init: RequestInit = {}, read = (text: string): string => text): Promise<{ body: T; tag: string }> {
   let response: Response;
   let text: string;
   try {
@@ -60,7 +64,7 @@ async function answer<T>(path: string, init: RequestInit = {}): Promise<{ body: 
   }
   let body: unknown = text;
   try {
-    body = text ? JSON.parse(text) : null;
+    body = text ? JSON.parse(read(text)) : null;
   } catch {
     // An answer that is not JSON is shown as text.
   }
@@ -94,7 +98,7 @@ export const fetchCourse = (path: string, since: number, until: number): Promise
 
 /** A page of a query's committed rows, newest first; `before` is the `next` of the page before. */
 export const fetchResults = (topology: string, query: string, before: string, limit: number, windows: number): Promise<Results> =>
-  call<Results>(`topologies/${encodeURIComponent(topology)}/queries/${encodeURIComponent(query)}/results/?${new URLSearchParams({ limit: String(limit), windows: String(windows), before })}`);
+  call<Results>(`topologies/${encodeURIComponent(topology)}/queries/${encodeURIComponent(query)}/results/?${new URLSearchParams({ limit: String(limit), windows: String(windows), before })}`, {}, exactly);
 
 const operatorPath = (topology: string, operator: string): string => `topologies/${encodeURIComponent(topology)}/operators/${encodeURIComponent(operator)}/`;
 
@@ -105,11 +109,11 @@ export const fetchOperator = (topology: string, operator: string): Promise<Opera
 export const fetchOperatorLog = (topology: string, operator: string, query: string): Promise<OperatorLog> => call<OperatorLog>(`${operatorPath(topology, operator)}log/?${query}`);
 
 /** The problems of an operator, with the rows that caused them. */
-export const fetchOperatorProblems = (topology: string, operator: string): Promise<OperatorProblem[]> => call<OperatorProblem[]>(`${operatorPath(topology, operator)}problems/`);
+export const fetchOperatorProblems = (topology: string, operator: string): Promise<OperatorProblem[]> => call<OperatorProblem[]>(`${operatorPath(topology, operator)}problems/`, {}, exactly);
 
 /** The last rows that a partition of an operator gave; asks for them where they are not kept anyway. */
 export const fetchOperatorRows = (topology: string, operator: string, partition: number, limit: number): Promise<OperatorRows> =>
-  call<OperatorRows>(`${operatorPath(topology, operator)}rows/?${new URLSearchParams({ partition: String(partition), limit: String(limit) })}`);
+  call<OperatorRows>(`${operatorPath(topology, operator)}rows/?${new URLSearchParams({ partition: String(partition), limit: String(limit) })}`, {}, exactly);
 
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
