@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { age, byName, bytes, cores, duration, rate, rateShort, relative, spell, stopwatch } from "./format";
+import { age, byName, bytes, clock, cores, duration, rate, rateShort, relative, spell, stopwatch } from "./format";
 
 describe("format", () => {
   it("shows what is not known as a dash", () => {
@@ -32,6 +32,11 @@ describe("format", () => {
   });
   it("counts an incident's time", () => {
     expect([7, 725, 3800].map(stopwatch)).toEqual(["0:07", "12:05", "1:03:20"]);
+  });
+  it("says of a time what is needed to know which one it is", () => {
+    const now = new Date(2026, 0, 2, 12, 0, 0).getTime() / 1000;
+    const times = [new Date(2026, 0, 2, 0, 0, 5), new Date(2026, 0, 1, 23, 59, 59), new Date(2025, 11, 31, 23, 59, 59), new Date(2013, 6, 5, 14, 0, 0)];
+    expect(times.map((time) => clock(time.toISOString(), now))).toEqual(["00:00:05", "1 Jan, 23:59:59", "31 Dec 2025, 23:59:59", "5 Jul 2013, 14:00:00"]);
   });
   it("sorts names as people do", () => {
     expect(["O10[0]", "O2[1]", "O2[0]"].sort(byName)).toEqual(["O2[0]", "O2[1]", "O10[0]"]);

@@ -110,14 +110,17 @@ export function seconds(time: Maybe<string | number>): number | null {
 }
 
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" } as const;
+const dayFormat = new Intl.DateTimeFormat("en-GB", DAY);
+const yearFormat = new Intl.DateTimeFormat("en-GB", { ...DAY, year: "numeric" });
 
-/** The time of day, with the date when it is not today. */
+/** The time of day, with the date when it is not today, and with the year when it is not this one. */
 export function clock(time: Maybe<string | number>, now = Date.now() / 1000): string {
   const at = seconds(time);
   if (at === null) return DASH;
-  const date = new Date(at * 1000);
-  return new Date(now * 1000).toDateString() === date.toDateString() ? clockFormat.format(date) : dayFormat.format(date);
+  const [date, today] = [new Date(at * 1000), new Date(now * 1000)];
+  if (today.toDateString() === date.toDateString()) return clockFormat.format(date);
+  return (today.getFullYear() === date.getFullYear() ? dayFormat : yearFormat).format(date);
 }
 
 const dayHourFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });

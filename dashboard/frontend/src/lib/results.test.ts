@@ -23,5 +23,6 @@ describe("cells", () => {
     expect(cellText(12_345, "number", 0)).toBe("12,345");
     expect(cellText(0.125, "number", 0)).toBe("0.125");
     expect(cellText("not a time", "time", 0)).toBe("not a time");
+    expect(cellText("2013-07-05T12:00:00.123456Z", "time", 0)).toMatch(/^\d Jul 2013, \d\d:\d\d:00\.123456$/);
   });
 });

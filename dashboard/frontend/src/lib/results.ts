@@ -32,7 +32,8 @@ export interface Results {
 /** A value as the table shows it. */
 export function cellText(value: Cell | undefined, type: ResultColumn["type"], now: number): string {
   if (value === null || value === undefined) return DASH;
-  if (type === "time" && typeof value === "string") return seconds(value) === null ? value : clock(value, now);
+  // Rows of the same second differ in its parts.
+  if (type === "time" && typeof value === "string") return seconds(value) === null ? value : `${clock(value, now)}${/\.\d+/.exec(value)?.[0] ?? ""}`;
   if (typeof value === "number") return Number.isInteger(value) ? count(value) : String(value);
   return String(value);
 }
@@ -44,7 +45,7 @@ export function windowSeries(windows: readonly ResultWindow[]): { times: number[
   const merged = new Map<number, { total: number; largest: number | null }>();
   for (const { at, window } of ordered) {
     const before = merged.get(at);
-    merged.set(at, { total: (before?.total ?? 0) + (window.total ?? window.rows), largest: window.count === null ? (before?.largest ?? null) : Math.max(before?.largest ?? -Infinity, window.count) });
+    merged.set(at, { total: (before?.total ?? 0) + Number(window.total ?? window.rows), largest: window.count === null ? (before?.largest ?? null) : Math.max(before?.largest ?? -Infinity, Number(window.count)) });
   }
   return { times: [...merged.keys()], totals: [...merged.values()].map((one) => one.total), largest: [...merged.values()].map((one) => one.largest) };
 }
