@@ -10,6 +10,9 @@ describe("audit", () => {
     const asked = new URLSearchParams(requestOf(query, NOW).split("?")[1]);
     expect(Object.fromEntries(asked)).toEqual({ search: "disk full", actor: "kim", since: "2026-01-31T12:00:00.000Z", limit: "50", offset: "100" });
   });
+  it("asks for more entries from the same one on", () => {
+    expect(requestOf(new URLSearchParams("page=3"), NOW, 1000)).toBe("audit/?limit=1000&offset=100");
+  });
   it("passes over what makes no sense", () => {
     expect(requestOf(new URLSearchParams("since=yesterday&page=-2&actor= "), NOW)).toBe("audit/?limit=50");
     expect([pageOf(new URLSearchParams("page=x")), pageOf(new URLSearchParams("page=2.9"))]).toEqual([1, 2]);

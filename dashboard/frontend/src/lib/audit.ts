@@ -40,7 +40,7 @@ export function momentOf(text: string, now: number): string {
   return Number.isNaN(at) ? "" : new Date(at).toISOString();
 }
 
-/** The request for what an address asks. */
+/** The request for what an address asks. `limit`: how many entries, from the first one of its page on. */
 export function requestOf(query: URLSearchParams, now: number, limit = PAGE): string {
   const asked = new URLSearchParams();
   for (const name of FILTERS) {
@@ -54,7 +54,7 @@ export function requestOf(query: URLSearchParams, now: number, limit = PAGE): st
   if (query.get("order") === "at") asked.set("ordering", "at");
   asked.set("limit", String(limit));
   const page = pageOf(query);
-  if (page > 1) asked.set("offset", String((page - 1) * limit));
+  if (page > 1) asked.set("offset", String((page - 1) * PAGE));
   return `audit/?${asked}`;
 }
 
