@@ -48,7 +48,7 @@ def test_an_alert_is_silenced_and_the_silence_ended(broken: Server, page: Any) -
     page.wait_for_selector("dialog[open] select[name=rule]")
     assert page.input_value("dialog[open] select[name=rule]") == "queries-unavailable"
     assert page.input_value("dialog[open] select[name=topology]") == "hashtags"
-    page.select_option("dialog[open] select[name=until]", "1800")
+    page.select_option("dialog[open] select[name=seconds]", "1800")
     confirm(page, "the recovery is watched")
     page.wait_for_selector("section[aria-label=Silenced] tr:has-text('queries-unavailable')")
     page.wait_for_selector(row, state="detached")

@@ -27,9 +27,10 @@ export function silence(of: { rule?: string; topology?: string } = {}): void {
     fields: [
       { name: "rule", label: "Rule", kind: "select", value: of.rule ?? "", options: rulesOffered() },
       { name: "topology", label: "Topology", kind: "select", value: of.topology ?? "", options: topologiesOffered() },
-      { name: "until", label: "Duration", kind: "select", value: "7200", options: LENGTHS },
+      { name: "seconds", label: "Duration", kind: "select", value: "7200", options: LENGTHS },
     ],
-    asked: ({ rule, topology, until }) => ({ rule, topology, until: new Date((store.serverNow() + Number(until)) * 1000).toISOString() }),
+    // How long, and not until when: what is sent again under the same key must be the same.
+    asked: ({ rule, topology, seconds }) => ({ rule, topology, seconds: Number(seconds) }),
   });
 }
 
