@@ -118,9 +118,9 @@ export const fetchOperatorRows = (topology: string, operator: string, partition:
 /** Asks the simulator. Changes nothing. */
 export const predict = (question: Record<string, unknown>): Promise<Prediction> => send<Prediction>("POST", "what-if/", question);
 
-/** A page of the checkpoints of all topologies, newest first, behind so many. */
-export async function fetchCheckpoints(behind: number, limit: number): Promise<{ count: number; results: Checkpoint[] }> {
-  const page = await call<{ count: number; results: Omit<Checkpoint, "refusals">[] }>(`checkpoints/?${new URLSearchParams({ offset: String(behind), limit: String(limit) })}`);
+/** Checkpoints of all topologies that began before a moment, newest first; `count`: how many there are. */
+export async function fetchCheckpoints(before: string, limit: number): Promise<{ count: number; results: Checkpoint[] }> {
+  const page = await call<{ count: number; results: Omit<Checkpoint, "refusals">[] }>(`checkpoints/?${new URLSearchParams({ until: before, limit: String(limit) })}`);
   return { count: page.count, results: page.results.map((row) => ({ ...row, refusals: {} })) };
 }
 

@@ -10,8 +10,10 @@ export const FOLLOWED = 400;
 
 export class OlderCheckpoints {
   private found = $state.raw<ReadonlyMap<string, Checkpoint>>(new Map());
-  /** How many the server has; null until it was asked. */
-  total = $state<number | null>(null);
+  /** Everything that began at this moment or later is there; null until older ones were asked for. */
+  private from: string | null = null;
+  /** How many the server has besides; null until it was asked. */
+  left = $state<number | null>(null);
   busy = $state(false);
   error = $state("");
 
@@ -21,12 +23,20 @@ export class OlderCheckpoints {
     return [...followed, ...[...this.found.values()].filter((row) => !known.has(keyOf(row)))];
   }
 
-  /** Reads the next page behind so many. */
-  async more(behind: number): Promise<void> {
+  /** The page drops the oldest that it follows as others come: behind them would be a gap. */
+  keep(followed: readonly Checkpoint[]): void {
+    if (this.from !== null) this.found = new Map([...this.found, ...keyed(followed)]);
+  }
+
+  /** Reads those before what is there. Some that are followed are older than the newest ones, and do not count for that. */
+  async more(followed: readonly Checkpoint[]): Promise<void> {
+    const newest = followed.map((row) => row.started_at).sort().reverse().slice(0, FOLLOWED);
+    const before = this.from ?? newest.at(-1) ?? "";
     await this.ask(async () => {
-      const page = await fetchCheckpoints(behind, PAGE);
-      this.total = page.count;
-      return page.results;
+      const page = await fetchCheckpoints(before, PAGE);
+      this.from = page.results.at(-1)?.started_at ?? before;
+      this.left = page.count - page.results.length;
+      return [...followed, ...page.results];
     });
   }
 
@@ -40,7 +50,7 @@ export class OlderCheckpoints {
     this.busy = true;
     try {
       const rows = await read();
-      this.found = new Map([...this.found, ...rows.map((row) => [keyOf(row), row] as const)]);
+      this.found = new Map([...this.found, ...keyed(rows)]);
       this.error = "";
     } catch (problem) {
       this.error = problem instanceof ApiError ? problem.message : String(problem);
@@ -49,3 +59,5 @@ export class OlderCheckpoints {
     }
   }
 }
+
+const keyed = (rows: readonly Checkpoint[]): [string, Checkpoint][] => rows.map((row) => [keyOf(row), row]);
