@@ -56,6 +56,23 @@ describe("an action", () => {
     expect([told(), vi.mocked(fetchOperation).mock.calls.length]).toEqual([[], 0]);
   });
 
+  it("keeps its place among others, and is told of once where nothing changes", async () => {
+    const ids = ["a", "b", "c", "d", "e", "f"];
+    for (const id of ids) {
+      vi.mocked(act).mockResolvedValueOnce({ ...operation("running"), id });
+      vi.mocked(fetchOperation).mockImplementation(async (asked) => ({ ...operation("running"), id: asked }));
+      actions.ask(action);
+      await actions.confirm("a test");
+    }
+    const before = actions.notices;
+    for (let turn = 0; turn < 20; turn += 1) {
+      await vi.advanceTimersByTimeAsync(130);
+      expect(actions.notices.map((notice) => notice.id)).toEqual(ids);
+    }
+    expect(actions.notices).toBe(before);
+    for (const id of ids) actions.dismiss(id);
+  });
+
   it.each([
     [412, [null, 1]],
     [400, [expect.anything(), 0]],

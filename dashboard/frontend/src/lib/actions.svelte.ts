@@ -174,9 +174,11 @@ class Actions {
     if (tell() === "succeeded") setTimeout(() => this.dismiss(id), 8_000);
   }
 
+  /** A notice keeps its place, so that the button beside it does not move away while others tell something. */
   private show(notice: Notice): void {
-    const others = this.notices.filter((other) => other.id !== notice.id);
-    this.notices = [...others, notice].slice(-4);
+    const known = this.notices.find((other) => other.id === notice.id);
+    if (!known) this.notices = [...this.notices, notice];
+    else if (known.state !== notice.state || known.text !== notice.text) this.notices = this.notices.map((other) => (other === known ? notice : other));
   }
 }
 
