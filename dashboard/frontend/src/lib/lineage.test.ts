@@ -21,13 +21,20 @@ describe("lineage", () => {
   it("follows each kind of partitioning", () => {
     const edges = partitionEdges(operators);
     expect(edges.get("Source[1]")).toEqual(["Parser[1]"]);
-    expect(edges.get("Parser[1]")).toEqual(["O0[0]", "O0[1]", "O1[2]", "O1[3]"]);
+    expect(edges.get("Parser[1]")).toEqual(["Parser to O0", "O1[2]", "O1[3]"]);
+    expect(edges.get("Parser to O0")).toEqual(["O0[0]", "O0[1]"]);
     expect(edges.get("O0[1]")).toEqual(["O2[0]"]);
   });
   it("finds what a partition depends on", () => {
-    expect([...closure(["O2[0]"], partitionSources(operators))].sort()).toEqual(["O0[0]", "O0[1]", "O2[0]", "Parser[0]", "Parser[1]", "Source[0]", "Source[1]"]);
+    expect([...closure(["O2[0]"], partitionSources(operators))].sort()).toEqual(["O0[0]", "O0[1]", "O2[0]", "Parser to O0", "Parser[0]", "Parser[1]", "Source[0]", "Source[1]"]);
     expect([...closure(["O1[3]"], partitionSources(operators))].sort()).toEqual(["O1[3]", "Parser[1]", "Source[1]"]);
     expect(partitionSources(operators)).toBe(partitionSources(operators));
+  });
+  it("has as many edges as there are partitions, and not as pairs of them", () => {
+    const wide = Array.from({ length: 10 }, (_, level) => operator(`L${level}`, 1_000, level, level ? [{ from: `L${level - 1}`, partitioning: "full", feedback: false }] : []));
+    const edges = [...partitionEdges(wide).values()].reduce((sum, list) => sum + list.length, 0);
+    expect(edges).toBe(9 * 2_000);
+    expect(queriesLost(wide, ["L0[7]"], [query("L9[999]")])).toEqual(["L9[999]"]);
   });
   it("lists the queries lost with some partitions", () => {
     const queries = ["O0[0]", "O0[1]", "O1[0]", "O1[3]", "O2[0]"].map(query);

@@ -38,27 +38,33 @@ export function closure(start: Iterable<string>, edges: Map<string, string[]>): 
 
 const partitionName = (operator: string, index: number): string => `${operator}[${index}]`;
 
-/** Indices of the partitions of a target that partition `index` of a source with `m` partitions feeds. */
+/** Indices of the partitions of a target that partition `index` of a source with `m` partitions feeds by a stream that is not `full`. */
 function targets(partitioning: string, index: number, m: number, n: number): number[] {
   if (partitioning === "one_to_one") return [index];
   if (partitioning === "split") {
     const share = Math.floor(n / m);
     return Array.from({ length: share }, (_, i) => index * share + i);
   }
-  if (partitioning === "merge") return [Math.floor((index * n) / m)];
-  return Array.from({ length: n }, (_, i) => i);
+  return [Math.floor((index * n) / m)]; // merge
 }
 
+const partitionsOf = ({ name, parallelism }: OperatorNode): string[] => Array.from({ length: parallelism }, (_, index) => partitionName(name, index));
+
+/** Where each partition's rows go. Those of a `full` stream go through a place that stands for the stream: between 1,000 partitions
+ * and 1,000 others there would be a million edges. */
 export function partitionEdges(operators: readonly OperatorNode[]): Map<string, string[]> {
   const parallelism = new Map(operators.map((operator) => [operator.name, operator.parallelism]));
   const downstream = new Map<string, string[]>();
   for (const operator of operators) {
     for (const input of operator.inputs) {
       const m = parallelism.get(input.from) ?? 1;
+      const full = input.partitioning === "full" ? `${input.from} to ${operator.name}` : null;
+      if (full) downstream.set(full, partitionsOf(operator));
       for (let index = 0; index < m; index += 1) {
         const source = partitionName(input.from, index);
         const list = downstream.get(source) ?? [];
-        for (const target of targets(input.partitioning, index, m, operator.parallelism)) list.push(partitionName(operator.name, target));
+        if (full) list.push(full);
+        else for (const target of targets(input.partitioning, index, m, operator.parallelism)) list.push(partitionName(operator.name, target));
         downstream.set(source, list);
       }
     }
@@ -68,7 +74,7 @@ export function partitionEdges(operators: readonly OperatorNode[]): Map<string, 
 
 const feeders = new WeakMap<readonly OperatorNode[], Map<string, string[]>>();
 
-/** Partitions that feed each partition; worked out once for each graph. */
+/** What feeds each partition; worked out once for each graph. */
 export function partitionSources(operators: readonly OperatorNode[]): Map<string, string[]> {
   let upstream = feeders.get(operators);
   if (!upstream) {
