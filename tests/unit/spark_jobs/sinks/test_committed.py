@@ -520,7 +520,7 @@ def test_the_file_of_a_span_is_on_disk_before_it_counts(
     monkeypatch.setattr(
         os, "fsync", lambda descriptor: synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
     )
-    compact(files_of(tmp_path), ["A"], 1, LENGTH)
+    compact(files_of(tmp_path), 1, LENGTH)
     file = files_of(tmp_path) / "A" / "partition=0" / f"epochs=1-{LENGTH}" / "part.parquet"
     assert file.stat().st_ino in forced
     assert {str(file.parent), str(file.parent.parent)} <= synced
@@ -546,5 +546,5 @@ def test_the_last_window_of_a_span_is_that_of_all_partitions(tmp_path: Path) -> 
     for partition, epoch in ((0, 4), (1, 2)):
         task.write("A", partition, epoch, rows(epoch))
     assert not task.settle()
-    assert compact(files_of(tmp_path), ["A"], 1, LENGTH).until == {"A": 4_000_000}
+    assert compact(files_of(tmp_path), 1, LENGTH).until == {"A": 4_000_000}
     made.close()
