@@ -112,7 +112,7 @@ def measurements_take(*, now: datetime | None = None) -> int:
 
 
 def _newest(seconds: int, until: datetime) -> datetime | None:
-    """When the newest stored bucket before `until` began: later ones are of a clock that was put back since."""
+    """When the newest stored bucket before `until` began: later ones are of a clock that was put back."""
     rows = Measurement.objects.filter(seconds=seconds, at__lt=until)
     newest: datetime | None = rows.aggregate(at=Max("at"))["at"]
     return newest

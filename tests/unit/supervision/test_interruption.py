@@ -156,7 +156,12 @@ def test_what_an_interrupted_command_has_left_is_ended_before_a_start(
     monkeypatch.setattr(command, "_show_access", lambda *_, **__: None)
     monkeypatch.setattr(command, "_already_up", lambda *_: 0)
     started: list[Path] = []
-    monkeypatch.setattr(command, "start", lambda home, *_: started.append(home) or SimpleNamespace())
+
+    def starts(home: Path, *_: object) -> SimpleNamespace:
+        started.append(home)
+        return SimpleNamespace()
+
+    monkeypatch.setattr(command, "start", starts)
     (tmp_path / "run").mkdir()
     if stopping:
         (tmp_path / "run" / "stopping").touch()
