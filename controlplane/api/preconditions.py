@@ -50,7 +50,11 @@ IF_NONE_MATCH = OpenApiParameter(
 
 
 def expected_of(request: Request, *, required: bool = False) -> Expected:
-    """What `If-Match` says. Raises `ParseError` (400) and, where it is required, `PreconditionRequired`."""
+    """What `If-Match` says. Raises `ParseError` (400) and, where it is required, `PreconditionRequired`.
+
+    Tags are of what can be edited, not of the bytes of an answer, so those that a proxy has marked as weak,
+    because it compressed the answer, say the same.
+    """
     header = request.headers.get("If-Match", "").strip()
     if not header:
         if required:
@@ -61,14 +65,17 @@ def expected_of(request: Request, *, required: bool = False) -> Expected:
     tags = parse_etags(header)
     if not tags:
         raise ParseError(f'If-Match: {header!r:.80} is no entity tag; write it as ETag gave it, "in quotes"')
-    return Expected(frozenset(tags))
+    return Expected(frozenset(_strong(tag) for tag in tags))
 
 
 def is_current(request: Request, tag: str) -> bool:
     """Whether `If-None-Match` names this tag: what it stands for need not be sent again."""
     header = request.headers.get("If-None-Match", "").strip()
-    weak = tag.removeprefix("W/")
-    return header == "*" or weak in {one.removeprefix("W/") for one in parse_etags(header)}
+    return header == "*" or _strong(tag) in {_strong(one) for one in parse_etags(header)}
+
+
+def _strong(tag: str) -> str:
+    return tag.removeprefix("W/")
 
 
 def tagged(data: object, tag: str, *, code: int = status.HTTP_200_OK) -> Response:
