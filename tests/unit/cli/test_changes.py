@@ -229,7 +229,7 @@ def test_deploying_from_a_file_makes_it_or_gives_it_a_version(resurge: Resurge, 
     assert (first.code, first.json["target"], first.json["parameters"]["version"]) == (0, "one", 1)
     again = resurge("topologies", "deploy", "one", "-f", str(file), *WHY, "--no-wait")
     assert again.code == 1
-    assert "undeploy it before you update it" in again.err
+    assert "undeploy it before you deploy it" in again.err, "the specification is the one that it has"
     assert resurge("topologies", "deploy", "one", "-f", str(file), "--rate", "5", *WHY).code == 2
     assert resurge("topologies", "deploy", "-f", str(file), "--continue", *WHY).code == 2
     named = resurge(
