@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from hashlib import sha256
 from typing import Any
 
 import click
@@ -31,7 +32,8 @@ class Order:
     def part(self, name: str) -> Order:
         """For one of several requests of a command: each request gets its own key, derived from the given
         one, so that it can be repeated."""
-        return replace(self, key=f"{self.key[:80]}/{name}"[:LONGEST_KEY])
+        key = f"{self.key}/{name}"
+        return replace(self, key=key if len(key) <= LONGEST_KEY else sha256(key.encode()).hexdigest())
 
 
 def _set_format(context: click.Context, _: click.Parameter, value: Any) -> None:

@@ -216,7 +216,7 @@ def _create(session: Session, name: str | None, asked: dict[str, Any], order: Or
     try:
         row: dict[str, Any] = session.rest.post("topologies/", body, key=order.key)
     except RefusedError as error:
-        if error.status == 409 and name is None:
+        if error.status == 409 and name is None and "Idempotency-Key" not in error.message:
             raise RefusedError(f"{error.message} (name it before --file to give it a new version)") from None
         raise
     return row

@@ -282,6 +282,13 @@ def test_a_creation_whose_answer_is_lost_happens_once(
     file.write_text(json.dumps(spec_of("four")))
     other = resurge(*named)
     assert (other.code, "was used for another request" in other.err) == (1, True)
+    unnamed = resurge("topologies", "deploy", *of_file, "release-7")
+    assert unnamed.err.endswith("use a new key\n")
+    # Keys of a pipeline may be long and differ at their end.
+    for name, run in (("five", "7"), ("six", "8")):
+        file.write_text(SPEC.format(name=name))
+        long = f"{'pipelines-of-the-team/' * 5}release-run-{run}"
+        assert resurge("topologies", "deploy", *of_file, long).code == 0
 
 
 def test_going_back_to_a_checkpoint(resurge: Resurge, database: Callable[..., list[Any]]) -> None:
