@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from django.conf import settings
 
 from controlplane.errors import Invalid
 from controlplane.nodes.choices import NODE_USABLE
 from controlplane.nodes.models import Node
-from controlplane.replication.answering import MOST_PARTITIONS
+from controlplane.replication.answering import MOST_PARTITIONS, USUAL_PLANNER
 from controlplane.topologies.models import Topology
 from controlplane.whatif.request import NONE, RUNNING, WhatIf
 from domain.recovery.costs import costs_fix
@@ -86,22 +87,23 @@ def _planned(
             )
         if time.monotonic() > deadline:
             raise Invalid("replicas", "planning the replicas took too long; ask about those that run")
+        suppose = partial(
+            replicas_supposed,
+            problem=replace(problems[name], budget=min(budget, count)),
+            homes=deployment.assignment,
+            nodes=replica_nodes(
+                [nodes[node] for node in standby if node in nodes],
+                standby=[node for node, waits in standby.items() if waits],
+                deployments=deployments,
+                costs=costs,
+                others=placed,
+                max_utilisation=settings.RESURGE.max_utilisation,
+            ),
+            costs=costs[name],
+        )
         try:
-            found = replicas_supposed(
-                replication_planner_named(planners[name]),
-                replace(problems[name], budget=min(budget, count)),
-                homes=deployment.assignment,
-                nodes=replica_nodes(
-                    [nodes[node] for node in standby if node in nodes],
-                    standby=[node for node, waits in standby.items() if waits],
-                    deployments=deployments,
-                    costs=costs,
-                    others=placed,
-                    max_utilisation=settings.RESURGE.max_utilisation,
-                ),
-                costs=costs[name],
-            )
-        except TooLargeError as error:
-            raise Invalid("replicas", f"{name}: {error}") from None
+            found = suppose(replication_planner_named(planners[name]))
+        except TooLargeError:  # as for the replicas that run
+            found = suppose(replication_planner_named(USUAL_PLANNER))
         placed[name], unplaced[name] = found.assignment, found.unplaced
     return Supposed(placed=placed, unplaced=unplaced)

@@ -20,6 +20,7 @@ from controlplane.topologies.services import topology_create
 from controlplane.whatif import answering, replicas
 from controlplane.whatif.request import SECONDS
 from controlplane.whatif.selectors import scenario_load
+from domain.replication import TooLargeError
 from domain.simulation.comparison import compare as compared
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.controlplane.whatif.test_what_if import URL, deployed, errors
@@ -220,6 +221,20 @@ def test_a_plan_that_cannot_be_computed_is_refused(
     monkeypatch.setattr(answering, "SECONDS", -1.0)
     response = viewer.post(URL, {**ASKED, "replicas": 2})
     assert (response.status_code, "took too long" in errors(response)["replicas"]) == (400, True)
+
+
+def test_where_the_policy_s_planner_cannot_do_it_the_usual_one_plans(
+    viewer: APIClient, running: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does for replicas that run."""
+    usual = answered(viewer, replicas=3)["outlooks"]
+    Topology.objects.update(replication_planner="dynamic_programming")
+
+    def refuse(*_: object, **__: object) -> list[int]:
+        raise TooLargeError("more sets of partitions than it looks at")
+
+    monkeypatch.setattr("domain.replication.dynamic_programming.complete_trees", refuse)
+    assert answered(viewer, replicas=3)["outlooks"] == usual
 
 
 def test_a_topology_that_may_give_other_rows_has_none(viewer: APIClient, nodes: list[Node]) -> None:
