@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from host.environment import ROOT
-from tests.browser.asking import audited, confirm, read, requests_of
+from tests.browser.asking import audited, confirm, read, requests_of, sideways
 from tests.browser.axe import prepare, violations
 from tests.browser.conftest import enter
 from tests.browser.results import outputs_write
@@ -277,3 +277,25 @@ def test_versions_say_what_each_changed(broken: Server, page: Any) -> None:
     text = page.locator("tr.detail").inner_text()
     assert "operators[0].parallelism" in text
     assert '"name": "hashtags"' in text
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_names_make_no_page_wider(broken: Server, page: Any, width: int) -> None:
+    name, operator = "t" + "w" * 62, "P" * 64
+    longer = {"hashtags": name, '"Parser': f'"{operator}', "rack-a": "rack-" + "w" * 59, "node-1": "n" * 64}
+
+    def lengthen(route: Any) -> None:
+        answer = route.fetch()
+        text = answer.text()
+        for short, long in longer.items():
+            text = text.replace(short, long)
+        route.fulfill(response=answer, body=text)
+
+    page.route("**/api/v1/snapshot/", lengthen)
+    page.set_viewport_size({"width": width, "height": 844})
+    for path in ("/", f"/topologies/{name}/", f"/topologies/{name}/?operator={operator}", "/nodes/"):
+        enter(page, broken, path)
+        assert sideways(page) == 0, path
+    enter(page, broken, f"/topologies/{name}/?operator={operator}")
+    page.click("aside.panel header button:has-text('Close')")
+    page.wait_for_selector("aside.panel", state="detached")

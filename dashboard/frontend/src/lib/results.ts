@@ -33,7 +33,7 @@ export interface Results {
 export function cellText(value: Cell | undefined, type: ResultColumn["type"], now: number): string {
   if (value === null || value === undefined) return DASH;
   // Rows of the same second differ in its parts.
-  if (type === "time" && typeof value === "string") return seconds(value) === null ? value : `${clock(value, now)}${/\.\d+/.exec(value)?.[0] ?? ""}`;
+  if (type === "time" && typeof value === "string") return seconds(value) === null ? value : `${clock(value, now)}${/\.\d*[1-9]/.exec(value)?.[0] ?? ""}`;
   if (typeof value === "number") return Number.isInteger(value) ? count(value) : String(value);
   return String(value);
 }
