@@ -28,6 +28,9 @@ class BoundedProgress(ProgressTracker):
     def takes_back(self, plan: Plan) -> bool:
         return False
 
+    def held(self, partition: str) -> int | None:
+        return self.restore.get(partition, self.progress[partition]) or None
+
     def adopt(self, plan: Plan, *, refresh: bool = True, carried: Collection[str] = ()) -> None:
         if not refresh:
             return

@@ -317,7 +317,7 @@ class EpochMachine:
         hand_over = HandOver(
             plan=plan,
             sources=moves,
-            epochs={partition: self.tracker.progress[partition] for partition in moves},
+            epochs={partition: self.tracker.held(partition) or 0 for partition in moves},
             since=None if self.bounded else self.tracker.checkpoint,
             attempt=self._attempt(),
         )

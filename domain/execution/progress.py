@@ -163,14 +163,19 @@ class ProgressTracker:
         they are. placed: False for a driver that has not looked yet which partitions are absent."""
         if self.takes_back(plan):
             return {}
-        without = self.restore.keys() | set(plan.put_back)
+        put_back = set(plan.put_back)
         return {
             partition: self.homes[partition]
             for partition, node in plan.assignment.items()
             if self.homes.get(partition, node) != node
-            and partition not in without
+            and self.held(partition) is not None
+            and partition not in put_back
             and not (placed and partition in self.absent)
         }
+
+    def held(self, partition: str) -> int | None:
+        """The epoch of the state that the node of a partition has; None if it has none to go on with."""
+        return None if partition in self.restore else self.progress[partition]
 
     def adopt(self, plan: Plan, *, refresh: bool = True, carried: Collection[str] = ()) -> None:
         """Apply a plan. `refresh`: False for a plan applied before the driver was restarted. carried: those

@@ -111,6 +111,26 @@ def test_what_moves_takes_its_state_along() -> None:
     assert progress.homes["W[0]"] == "b"
 
 
+def test_what_has_failed_takes_the_state_along_that_it_has() -> None:
+    """As where the disk of its node is full, so that it is moved away."""
+    progress = running()
+    take(progress, lane(progress), S_0=13, S_1=13, W_0=11, W_1=13)
+    plan = Plan(generation=2, kind="move", assignment=HOMES | {"W[0]": "b"})
+    assert progress.moves(plan, placed=True) == {"W[0]": "a"}
+    assert progress.held("W[0]") == 11
+    progress.adopt(plan, carried={"W[0]"})
+    assert progress.restore == {"W[0]": 11}
+
+
+def test_what_has_no_state_begins_without_it_where_it_is_moved() -> None:
+    progress = running()
+    progress.lost_state({"W[0]"})
+    plan = Plan(generation=2, kind="move", assignment=HOMES | {"W[0]": "b"})
+    assert progress.moves(plan, placed=True) == {}
+    progress.adopt(plan)
+    assert progress.restore == {"W[0]": 0}
+
+
 def test_one_that_fails_goes_on_with_the_epoch_that_it_reached() -> None:
     progress = running()
     take(progress, lane(progress), S_0=13, S_1=13, W_0=11, W_1=13)
