@@ -77,8 +77,10 @@ def route(
         if operator is not None and combine not in combined:
             combined[combine] = _combine(operator, table)
         rows = combined[combine]
-        for position, part in _parts(topology, stream, target, index, rows):
-            identity = (combine, None if part is rows else (position, target.parallelism, stream.key))
+        reached = topology.targets(stream, target, index)
+        for position, part in _parts(stream, target, reached, rows):
+            share = (position - reached.start, len(reached), stream.key)
+            identity = (combine, None if part is rows else share)
             groups.setdefault(identity, ([], part))[0].append(partition_id(target.name, position))
     return list(groups.values())
 
@@ -139,9 +141,8 @@ def _stands_for(part: pa.Table | None, table: pa.Table | None) -> int:
 
 
 def _parts(
-    topology: Topology, stream: InputSpec, target: OperatorSpec, index: int, table: pa.Table | None
+    stream: InputSpec, target: OperatorSpec, targets: range, table: pa.Table | None
 ) -> Iterator[tuple[int, pa.Table | None]]:
-    targets = topology.targets(stream, target, index)
     if len(targets) == 1 or table is None or not table.num_rows:
         for position in targets:
             yield position, table

@@ -57,3 +57,27 @@ def test_a_column_that_rows_should_be_spread_by_and_lack_is_told() -> None:
         OperatorError, match=r"rows of Q are spread .* of C by a column 'user', but they have pane"
     ):
         route(topology, "Q[0]", words(3), {"C": Union({}, ["Q"])})
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_subscribers_over_which_rows_are_spread_in_other_ways_get_their_own(index: int) -> None:
+    """A split stream and a full one to as many partitions, by the same key."""
+    operators = (
+        OperatorSpec(name="S", kind="source", parallelism=2),
+        *(
+            OperatorSpec(
+                name=name, kind="union", parallelism=4, inputs=(InputSpec(source="S", partitioning=how),)
+            )
+            for name, how in (("F", "full"), ("P", "split"), ("G", "full"))
+        ),
+    )
+    topology = Topology(TopologySpec(name="t", operators=operators))
+    routed = route(topology, f"S[{index}]", words(500), {name: Union({}, ["S"]) for name in "FPG"})
+    given = {target: table for targets, table in routed for target in targets}
+    expected = {"F": range(4), "P": range(2 * index, 2 * index + 2), "G": range(4)}
+    for name, reached in expected.items():
+        tables = [given[f"{name}[{position}]"] for position in reached]
+        found = pa.concat_tables([table for table in tables if table is not None])
+        assert sorted(found.column("key").to_pylist()) == sorted(words(500).column("key").to_pylist())
+    assert len(given) == 10
+    assert len(routed) == 6, "what is the same is sent once"
