@@ -38,6 +38,9 @@ def load_yaml(text: str) -> dict[str, Any]:
         raise TopologyError([FieldProblem(where, message)]) from error
     except (ValueError, OverflowError) as error:  # a date that is none, a number larger than any float
         raise TopologyError([FieldProblem("", f"not YAML: {error}")]) from error
+    except (LookupError, AttributeError) as error:  # raised by PyYAML, such as for `!!bool maybe`
+        what = "not YAML: a value does not fit its tag (`!!bool`, `!!int`, `!!float` or `!!timestamp`)"
+        raise TopologyError([FieldProblem("", what)]) from error
     if not isinstance(data, dict):
         raise TopologyError([FieldProblem("", "a topology is a mapping with `name` and `operators`")])
     try:
