@@ -93,7 +93,7 @@ class OutputFiles:
         name = partition_id(operator, partition)
         try:
             written = self._write(directory, name, epoch, table)
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise self._sink_error(error, directory, name, epoch) from error
         if self._attempt:
             for _, failure in self.settle().values():
@@ -123,7 +123,7 @@ class OutputFiles:
                 with suppress(OSError):
                     temporary.unlink(missing_ok=True)
                 raise
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise self._sink_error(error, directory, name, epoch) from error
         return Written(table.num_rows, size)
 
@@ -182,7 +182,16 @@ class OutputFiles:
         self._pending[target] = name, epoch
         return Written(table.num_rows if table is not None else 0, size)
 
-    def _sink_error(self, error: OSError, directory: Path, name: str, epoch: int) -> SinkError:
+    def _sink_error(
+        self, error: OSError | pa.ArrowException, directory: Path, name: str, epoch: int
+    ) -> SinkError:
+        if not isinstance(error, OSError):
+            return SinkError(
+                name,
+                f"the rows of epoch {epoch} cannot be put into a Parquet file: {error}",
+                "Have the operator give columns of other types, such as `CAST(... AS VARCHAR)` in `sql`, and "
+                "deploy the topology again.",
+            )
         if isinstance(error, FileNotFoundError) and not self._writing.directory.exists():
             return SinkError(
                 str(self._writing.directory),

@@ -208,3 +208,13 @@ def test_that_an_epoch_has_no_rows_any_more_is_on_disk_when_it_is_settled(
     )
     assert outputs.settle() == {}
     assert str(partition_path(tmp_path, "t", DEPLOYED, "O0", 0)) in forced
+
+
+def test_a_column_that_parquet_cannot_have_is_told_with_what_to_do(tmp_path: Path) -> None:
+    """Such as an INTERVAL of SQL."""
+    table = pa.table({"key": ["a"], "lasts": pa.array([(0, 1, 0)], pa.month_day_nano_interval())})
+    with pytest.raises(
+        SinkError, match=r"O0\[0\]: the rows of epoch 4 .*interval.* `CAST\(\.\.\. AS VARCHAR\)`"
+    ):
+        write_epoch(tmp_path, "t", "O0", 0, 4, table)
+    assert not list(tmp_path.rglob("*.partial"))
