@@ -280,7 +280,8 @@ def _csv_rows(
 def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Iterator[Rows]:
     decoder = msgspec.json.Decoder()
     total = path.stat().st_size
-    rows, seen, found = _Collector(_json_times(path, ts, decoder), part), dict[str, None](), False
+    rows, seen, found = _Collector(_json_has(path, ts, decoder), part), dict[str, None](), False
+    later = False
     raw, stream = _opened(path)
     with raw, stream:
         for line in _lines(stream):
@@ -288,7 +289,7 @@ def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Ite
                 continue
             found = _json_row(rows, line, text, ts, decoder, seen) or found
             if len(rows.text) == CHUNK_ROWS:
-                if not found:
+                if not found and not (later := later or _json_has(path, text, decoder)):
                     break
                 yield rows.take()
                 progress(raw.tell(), total)
@@ -299,14 +300,14 @@ def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Ite
     progress(total, total)
 
 
-def _json_times(path: Path, ts: str, decoder: msgspec.json.Decoder[Any]) -> bool:
+def _json_has(path: Path, name: str, decoder: msgspec.json.Decoder[Any]) -> bool:
     """Whether a row of the file has this field; the first one may be far down."""
     raw, stream = _opened(path)
     with raw, stream:
-        for line in _lines(stream) if ts else ():
+        for line in _lines(stream) if name else ():
             with suppress(*_NOT_JSON):
                 row = decoder.decode(line)
-                if isinstance(row, dict) and ts in row:
+                if isinstance(row, dict) and name in row:
                     return True
     return False
 

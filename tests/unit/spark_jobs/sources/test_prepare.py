@@ -311,6 +311,21 @@ class TestTimes:
         assert dict(rejected(prepared))[0] == "the event time is missing or cannot be read"
         assert not prepare(source, tmp_path / "input.arrow", ts="").has_ts
 
+    @pytest.mark.parametrize("there", [True, False])
+    def test_text_that_begins_late_in_json_counts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+    ) -> None:
+        """A file without any is still refused before anything is started."""
+        monkeypatch.setattr(formats, "CHUNK_ROWS", 2)
+        lines = ['{"kind":"login"}'] * 5 + ['{"text":"a"}'] * there
+        source = written(tmp_path / "i.jsonl", "\n".join(lines))
+        if there:
+            look(source)
+            assert content(prepare(source, tmp_path / "input.arrow"))["text"] == [None] * 5 + ["a"]
+        else:
+            with pytest.raises(SourceError, match="the file has no column 'text'; its columns are 'kind'"):
+                look(source)
+
     def test_a_column_without_a_name_gives_no_times_where_none_count(self, tmp_path: Path) -> None:
         source = written(tmp_path / "i.csv", ",text\nx,a\n")
         assert content(prepare(source, tmp_path / "input.arrow", ts="")) == {"text": ["a"]}
