@@ -6,11 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from host import durable
-from spark_jobs.state.store import EMPTY, Manifest, StateMissingError, StateStore
+from spark_jobs.state.store import (
+    EMPTY,
+    Manifest,
+    StateMissingError,
+    StateStore,
+    StateVersion,
+)
 
 
 def committed(store: StateStore, *, epoch: int, rows: list[int]) -> Manifest:
@@ -194,3 +201,55 @@ def test_a_branch_of_a_state_that_is_not_there_is_refused(tmp_path: Path) -> Non
     (exact.directory / entry.name).unlink()
     with pytest.raises(StateMissingError, match="is missing"):
         branch.begin_from(exact, 4)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_file_that_is_not_as_it_was_written_is_neither_read_nor_sent(tmp_path: Path, *, cut: bool) -> None:
+    store, value = StateStore(tmp_path), 0x1234567890ABCDEF
+    (entry,) = committed(store, epoch=1, rows=[value]).files()
+    path = tmp_path / entry.name
+    content, old = path.read_bytes(), value.to_bytes(8, "little")
+    assert content.count(old) == 1
+    path.write_bytes(content[:-1] if cut else content.replace(old, (value + 1).to_bytes(8, "little")))
+    for act in (
+        lambda: rows_of(store, 1),
+        lambda: list(store.versions(after=0, last=1)),
+        lambda: store.version(1),
+    ):
+        with pytest.raises(StateMissingError, match="is damaged"):
+            act()
+    assert store.bring(entry, lambda target: target.write_bytes(content)), "it is fetched"
+    assert rows_of(store, 1) == [value]
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "../other", "a/b", "a\\b", "a\nb", "a" * 181])
+def test_no_state_that_is_handed_over_names_a_file_outside_of_its_directory(
+    tmp_path: Path, name: str
+) -> None:
+    (entry,) = committed(StateStore(tmp_path / "old"), epoch=1, rows=[1]).files()
+    manifest = Manifest(epoch=1, generation=1, tables={"rows": [msgspec.structs.replace(entry, name=name)]})
+    new = StateStore(tmp_path / "new")
+    with pytest.raises(StateMissingError, match="which is no state file"):
+        new.receive(StateVersion(manifest=manifest, files={name: b"x"}))
+    assert not new.used
+
+
+def test_trimming_removes_a_manifest_that_is_damaged(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    for epoch in (1, 2):
+        committed(store, epoch=epoch, rows=[epoch])
+    (tmp_path / "1.manifest").write_bytes(b"{")
+    store.trim(below=1)
+    assert [path.name for path in tmp_path.glob("*.manifest")] == ["2.manifest"]
+    assert rows_of(store, 2) == [2]
+
+
+def test_a_file_that_cannot_be_read_is_fetched(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    (entry,) = committed(store, epoch=1, rows=[1]).files()
+    path = tmp_path / entry.name
+    content = path.read_bytes()
+    path.unlink()
+    path.symlink_to(path)
+    assert store.bring(entry, lambda target: target.write_bytes(content))
+    assert rows_of(store, 1) == [1]

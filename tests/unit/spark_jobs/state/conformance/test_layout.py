@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from spark_jobs.driver.retention import prune
-from spark_jobs.executor.restore import RestoreError, restore_partition, whole_in_storage
+from spark_jobs.executor.restore import RestoreError, bring_partition, restore_partition, whole_in_storage
 from spark_jobs.state.checkpoint_storage import Deployment, StoredManifest
 from spark_jobs.state.sealed import DamagedError, file_checksum, seal
-from spark_jobs.state.store import EMPTY, Manifest, StateStore
+from spark_jobs.state.store import EMPTY, Manifest, StateMissingError, StateStore
 from tests.unit.spark_jobs.state.conformance.states import (
     DIRECTORY,
     HERE,
@@ -138,6 +138,20 @@ def test_a_storage_that_is_not_there_is_no_damage(tmp_path: Path) -> None:
     assert not caught.value.damaged
     (tmp_path / "unmounted").rename(tmp_path / "checkpoints")
     restore_partition(replacement, layout(storage), PARTITION, 10)
+
+
+def test_restoring_forgets_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    """It may be of a history that was undone."""
+    storage, store = Kept(f"file://{tmp_path}/checkpoints"), StateStore(tmp_path / "state")
+    manifest = grown(store, EMPTY, 10)
+    upload(storage, store, manifest)
+    later = grown(store, manifest, 20)
+    bring_partition(store, layout(storage), PARTITION, 10)
+    assert store.manifest(20) == later
+    restore_partition(store, layout(storage), PARTITION, 10)
+    with pytest.raises(StateMissingError):
+        store.manifest(20)
+    assert rows(store, 10) == [10]
 
 
 @pytest.mark.parametrize("backend", ["file", "memory"], indirect=True)
