@@ -10,7 +10,8 @@ import pytest
 
 from domain.execution.job import KeeperStatus
 from domain.key_saving.breaker import Breaker
-from spark_jobs.state.key_requests import REQUEST, KeyDesk, KeyRequest, WaitingRequest, desks
+from domain.topology import OperatorSpec, TopologySpec
+from spark_jobs.state.key_requests import REQUEST, KeyDesk, KeyRequest, KeyWork, WaitingRequest, desks
 from spark_jobs.state.sealed import DamagedError, seal
 from spark_jobs.state.store import Manifest, StateStore
 from spark_jobs.state.tables import StateTables
@@ -48,6 +49,20 @@ def test_what_was_given_up_is_never_stored(tmp_path: Path) -> None:
     assert WaitingRequest.read(path).request.keys == ["k4"]
     desk.settle("W[0]", 9)
     assert list(desk.waiting().values()) == [[path]]
+
+
+def test_how_requests_are_stored_is_said_again_when_it_is_another(tmp_path: Path) -> None:
+    desk = KeyDesk(tmp_path, "t", 1)
+    spec = TopologySpec(name="t", operators=(OperatorSpec(name="S", kind="source", output=True),))
+    work = KeyWork(spec=spec, checkpoints="file:///a", modules=[], force=False)
+    desk.prepare(work)
+    version = desk.work_version()
+    desk.prepare(work)
+    assert desk.work_version() == version
+    other = msgspec.structs.replace(work, checkpoints="file:///b")
+    desk.prepare(other)
+    assert desk.work() == other
+    assert desk.work_version() != version
 
 
 def test_it_has_its_state_when_the_partition_has_none(tmp_path: Path) -> None:
