@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
-from domain.execution.job import EpochPlan, Layout
+from domain.execution.job import EpochPlan, Job, Layout, TaskReport
 from domain.topology import Topology, load_topology
 from spark_jobs.agent.keeper import Keeper
 from spark_jobs.executor import key_fetching
 from spark_jobs.executor.key_saving import LAZY, KeySaving, go_on
+from spark_jobs.executor.task import Level
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.operators.keyed_operator import KeyedOperator
-from spark_jobs.state.key_requests import KeyDesk, KeyWork
+from spark_jobs.state.key_requests import KeyDesk, KeyWork, WaitingRequest
 from spark_jobs.state.key_states import KeySet, Mask
 from spark_jobs.state.saved_keys import SavedKeys
 from spark_jobs.state.state_storage import UnavailableError
@@ -314,3 +316,16 @@ def test_at_the_end_all_changed_keys_are_given(task: Task) -> None:
     state = task.store.open(task.store.manifest(1))
     assert task.saving.all_changed(state) == ["a", "b"]
     assert task.saving.all_changed(state) == []
+
+
+def test_a_job_at_the_end_leaves_them_once_to_be_stored(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_HOME", str(task.home))
+    task.apply({"a": 1, "b": 2}, at=1.0)
+    layout = msgspec.structs.replace(task.layout, slots={"S[0]": 0, "O[0]": 0}, levels={"S[0]": 0, "O[0]": 1})
+    job = Job(lane=None, epochs=[], progress={"S[0]": 1, "O[0]": 1}, save=True)
+    for _ in range(2):
+        level = Level(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))
+        ((_, (*_, report)),) = level.run()
+        assert msgspec.json.decode(report, type=TaskReport).partitions == {}
+        ((request,),) = task.desk.waiting().values()
+        assert sorted(WaitingRequest.read(request).request.keys) == ["a", "b"]
