@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints import services
 from controlplane.checkpoints.models import Checkpoint
-from controlplane.checkpoints.services import checkpoint_apply, checkpoint_catch_up
+from controlplane.checkpoints.services import checkpoint_apply, checkpoint_catch_up, checkpoint_restored
 from controlplane.events.choices import Channel
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.models import Topology
@@ -90,6 +91,15 @@ def test_its_report_that_comes_late_brings_the_details(running: Topology, viewer
     assert [one["partition"] for one in detail["acknowledgements"]] == ["O0[0]"]
     assert Checkpoint.objects.get().started_at.timestamp() == 110.0
     follower.check()
+
+
+def test_those_that_were_taken_since_the_topology_went_back_stay(running: Topology) -> None:
+    """That the plan was applied may be read after their reports."""
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=20, kept=[20]))
+    Topology.objects.update(generation=2)
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=30, generation=2, kept=[20, 30]))
+    checkpoint_restored(topology=running, epoch=20, at=timezone.now(), undone_by=2)
+    assert rows() == [(20, "completed", True), (30, "completed", True)]
 
 
 @pytest.mark.parametrize("state", ["completed", "failed", "undone"])
