@@ -14,7 +14,7 @@ from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.services import incident_advance, incident_open_or_grow
 from controlplane.topologies.models import Partition, Query, Topology
-from domain.recovery.events import Looked, NodesLost
+from domain.recovery.events import Looked, NodesLost, PauseAsked, ResumeAsked
 from domain.recovery.facts import CaughtUp, fact_write
 from domain.recovery.overload import HOLD, SURGE
 from tests.unit.controlplane.incidents.places import now
@@ -163,6 +163,20 @@ def test_it_returns_when_there_is_time_for_it(running: Topology) -> None:
         story(incident)
     )
     assert plan_now(incident).restore == ["O1[0]"]
+
+
+def test_nothing_returns_while_the_incident_is_paused(running: Topology) -> None:
+    measured(1.3, lag=6.5, overloaded=8.0)
+    [incident] = parking_by_policy()
+    applied(incident, ago=HOLD + 5.0)
+    measured(0.4)
+    asked: dict[str, Any] = {"at": now().timestamp(), "actor": "ada", "reason": "a look"}
+    incident_advance(number=incident.number, events=[PauseAsked(**asked)])
+    assert parking_by_policy() == []
+    assert parked() == {"O1[0]"}
+    incident_advance(number=incident.number, events=[ResumeAsked(**asked)])
+    assert parking_by_policy()
+    assert parked() == set()
 
 
 def test_it_stays_parked_while_it_would_be_too_much(running: Topology) -> None:
