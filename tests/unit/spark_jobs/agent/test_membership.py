@@ -20,7 +20,6 @@ from domain.messages import (
     Plan,
     SparkApplication,
 )
-from spark_jobs.agent import membership as module
 from spark_jobs.agent.forgetting import Over
 from spark_jobs.agent.membership import MISSING_GRACE, NodeIdentity, NodeMembership
 from spark_jobs.agent.prefetch import Newest
@@ -104,7 +103,7 @@ class Agent:
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Agent:
     made = Agent()
-    monkeypatch.setattr(module.time, "monotonic", lambda: made.now)
+    monkeypatch.setattr("spark_jobs.agent.membership.time.monotonic", lambda: made.now)
     return made
 
 
