@@ -38,6 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith("RESURGE_") or name == "YES":
             monkeypatch.delenv(name)
+    monkeypatch.setattr("supervision.__main__._ignore_signals", lambda: None)  # those of this process
     made = tmp_path / "home"
     made.mkdir()
     compose(made)
