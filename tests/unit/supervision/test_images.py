@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import pytest
 import yaml
 
 from host.environment import ROOT
@@ -42,3 +48,29 @@ def test_zookeeper_takes_as_many_connections_from_the_container_as_come() -> Non
     """Those of all nodes and drivers come from one address."""
     services = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))["services"]
     assert services["zookeeper"]["environment"]["ZOO_MAX_CLIENT_CNXNS"] == "0"
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_the_health_check_asks_the_server_itself(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker gives containers the proxies of its configuration, which do not reach 127.0.0.1 there."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    found = re.search(r"HEALTHCHECK .*\\\n\s+CMD (\[.*\])", text)
+    assert found is not None
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        _, *arguments = json.loads(found[1].replace("8000", str(server.server_port)))
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, "http://127.0.0.1:9")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        asked = subprocess.run([sys.executable, *arguments], cwd=ROOT, check=False)
+    assert (asked.returncode == 0) is (status == 200)
