@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -35,15 +36,22 @@ def log_says(installation: Installation, name: str, text: str) -> Callable[[], b
     if installation.settings.log_level not in ("DEBUG", "INFO"):
         return lambda: True
     path = installation.logs / f"{name}.log"
-    offset = path.stat().st_size if path.exists() else 0
+    before = path.stat() if path.exists() else None
 
-    def ready() -> bool:
+    def says(one: Path) -> bool:
         try:
-            with open(path, "rb") as stream:
-                stream.seek(offset)
+            with open(one, "rb") as stream:
+                same = before is not None and os.fstat(stream.fileno()).st_ino == before.st_ino
+                if one != path and not same:
+                    return False
+                stream.seek(before.st_size if before is not None and same else 0)
                 return text.encode() in stream.read()
         except OSError:
             return False
+
+    def ready() -> bool:
+        # The supervisor may have rotated it since.
+        return says(path) or says(path.with_name(f"{path.name}.1"))
 
     return ready
 

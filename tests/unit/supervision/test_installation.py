@@ -13,13 +13,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from supervisor import loggers
 
 from coordination.packing import LARGEST_REQUEST
 from host.environment import InvalidEnvironment
 from host.process_secrets import KEY, NEEDED, REDIS, SECRETS, SPARK, ZOOKEEPER
 from supervision import ports
 from supervision.installation import compose, home_directory, recorded
-from supervision.programs import SERVERS, control_programs, server_programs
+from supervision.programs import SERVERS, control_programs, log_says, server_programs
 from supervision.screen import access_box
 from supervision.stop import ORDER
 from supervision.supervisor import LONGEST_SOCKET_PATH, Supervisor, configuration_text, socket_path
@@ -211,3 +212,24 @@ def test_a_socket_of_another_user_is_not_taken_for_the_daemons(
         assert Supervisor(home).is_running()
         os.chown(path, 65_534, 65_534)
         assert not Supervisor(home).is_running()
+
+
+@pytest.mark.parametrize(
+    "lines", [["launcher starts"], ["a banner", "launcher starts"], ["launcher starts", "x"]]
+)
+def test_a_log_that_is_rotated_meanwhile_tells_that_a_process_is_ready(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    """Else the start waited in vain, and ended everything."""
+    installation = compose(tmp_path)
+    path = installation.logs / "launcher.log"
+    path.write_text("launcher starts\n" + "x" * 980 + "\n")
+    ready = log_says(installation, "launcher", "launcher starts")
+    logger = loggers.getLogger()
+    loggers.handle_file(logger, str(path), "%(message)s\n", rotating=True, maxbytes=1_000, backups=2)
+    assert not ready(), "that was the start before"
+    for line in lines:
+        logger.info(line)
+    logger.close()
+    assert path.with_name("launcher.log.1").exists()
+    assert ready()

@@ -157,11 +157,11 @@ def test_what_an_interrupted_command_has_left_is_ended_before_a_start(
     monkeypatch.setattr(command, "_already_up", lambda *_: 0)
     started: list[Path] = []
 
-    def starts(home: Path, *_: object) -> SimpleNamespace:
+    def start(home: Path, *_: Any) -> SimpleNamespace:
         started.append(home)
         return SimpleNamespace()
 
-    monkeypatch.setattr(command, "start", starts)
+    monkeypatch.setattr(command, "start", start)
     (tmp_path / "run").mkdir()
     if stopping:
         (tmp_path / "run" / "stopping").touch()
