@@ -21,7 +21,12 @@ def topology() -> Topology:
             "name": "t",
             "guarantee": "bounded",
             "operators": [
-                {"name": "S", "kind": "source", "parallelism": 2, "params": {"path": "x.parquet"}},
+                {
+                    "name": "S",
+                    "kind": "source",
+                    "parallelism": 2,
+                    "params": {"reader": "traffic", "stream": "locations"},
+                },
                 {
                     "name": "W",
                     "kind": "tumbling_window",
