@@ -62,13 +62,12 @@ def test_a_column_that_rows_should_be_spread_by_and_lack_is_told() -> None:
 @pytest.mark.parametrize("index", [0, 1])
 def test_subscribers_over_which_rows_are_spread_in_other_ways_get_their_own(index: int) -> None:
     """A split stream and a full one to as many partitions, by the same key."""
+    full, split = InputSpec(source="S"), InputSpec(source="S", partitioning="split")
     operators = (
         OperatorSpec(name="S", kind="source", parallelism=2),
         *(
-            OperatorSpec(
-                name=name, kind="union", parallelism=4, inputs=(InputSpec(source="S", partitioning=how),)
-            )
-            for name, how in (("F", "full"), ("P", "split"), ("G", "full"))
+            OperatorSpec(name=name, kind="union", parallelism=4, inputs=(stream,))
+            for name, stream in (("F", full), ("P", split), ("G", full))
         ),
     )
     topology = Topology(TopologySpec(name="t", operators=operators))
