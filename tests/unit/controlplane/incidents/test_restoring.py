@@ -64,6 +64,14 @@ def test_a_restore_is_carried_out(deployed: Topology) -> None:
     assert (newest().kind, newest().checkpoint) == ("restore", 10)
 
 
+def test_checkpoints_after_it_are_undone_when_the_driver_goes_back(deployed: Topology) -> None:
+    run(restore(10))
+    look(*driver(2, "running"))
+    assert newest().state in ("applied", "verified")
+    found = Checkpoint.objects.order_by("epoch").values_list("epoch", "state", "stored")
+    assert list(found) == [(10, "completed", True), (20, "undone", False)]
+
+
 def test_a_second_restore_of_two_fails(deployed: Topology) -> None:
     first, second = restore(10), restore(20)
     assert run(first).state == OperationState.SUCCEEDED
