@@ -94,11 +94,12 @@ def session_members(session: int) -> list[ProcessFacts]:
 
 
 def processes_with_environment(entry: str) -> list[int]:
-    """Processes (not this one) whose environment holds exactly `entry`, such as `RESURGE_HOME=/x`."""
-    wanted = entry.encode()
+    """Processes whose environment holds exactly `entry`, such as `RESURGE_HOME=/x`, but this one and those
+    above it, as `make` in a shell into which the environment was read."""
+    wanted, above = entry.encode(), _lineage(os.getpid())
     found: list[int] = []
     for process in all_processes():
-        if process.pid == os.getpid():
+        if process.pid in above:
             continue
         try:
             environment = (PROC / str(process.pid) / "environ").read_bytes()
@@ -106,6 +107,16 @@ def processes_with_environment(entry: str) -> list[int]:
             continue
         if wanted in environment.split(b"\0"):
             found.append(process.pid)
+    return found
+
+
+def _lineage(pid: int) -> set[int]:
+    """A process, its parent and so on."""
+    found: set[int] = set()
+    while pid and pid not in found:
+        found.add(pid)
+        one = facts(pid)
+        pid = one.parent if one is not None else 0
     return found
 
 

@@ -67,6 +67,24 @@ def test_ending_a_session_kills_what_ignores_the_request(family: subprocess.Pope
     assert session_members(family.pid) == []
 
 
+def test_what_has_started_this_process_is_not_found_by_its_environment() -> None:
+    """`make down` in a shell with the environment of the installation: `make` has it as well."""
+    entry = f"RESURGE_TEST_MARK={os.getpid()}-{time.time()}"
+    name, _, value = entry.partition("=")
+    look = (
+        f"import sys; from host.processes import processes_with_environment as found; print(found({entry!r}))"
+    )
+    start = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', {look!r}]))"
+    run = subprocess.run(
+        [sys.executable, "-c", start],
+        env={**os.environ, name: value},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == "[]"
+
+
 def test_a_dead_process_that_was_not_reaped_does_not_run() -> None:
     process = subprocess.Popen(["sleep", "60"])
     started = start_time(process.pid)
