@@ -295,6 +295,16 @@ def postgresql_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     say("no PostgreSQL, and it cannot be installed by this user: tests that need it are skipped")
 
 
+def curl_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
+    if shutil.which("curl"):
+        return
+    if system.usable:
+        say("installing curl for the tests of the examples of REST")
+        system.install("curl")
+        return
+    say("no curl, and it cannot be installed by this user: tests that need it are skipped")
+
+
 def stamp_read() -> dict[str, str]:
     try:
         content = json.loads(STAMP.read_text())
@@ -314,7 +324,7 @@ def ensure_all(stamp: dict[str, str], system: SystemPackages, parts: Sequence[st
     first, *others = parts
     steps: list[Callable[[dict[str, str], SystemPackages], None]] = [java_ensure, redis_ensure]
     if "test" in parts:
-        steps += [chromium_ensure, postgresql_ensure]
+        steps += [chromium_ensure, postgresql_ensure, curl_ensure]
 
     def system_ensure() -> None:
         for step in steps:

@@ -172,7 +172,14 @@ def test_the_class_archive_is_tried_once_and_may_fail(
     assert len(commands) == 2
 
 
-STEPS = ("java_ensure", "redis_ensure", "chromium_ensure", "postgresql_ensure", "class_archive_ensure")
+STEPS = (
+    "java_ensure",
+    "redis_ensure",
+    "chromium_ensure",
+    "postgresql_ensure",
+    "curl_ensure",
+    "class_archive_ensure",
+)
 
 
 @pytest.fixture
