@@ -109,10 +109,17 @@ def test_files_manifest_and_acknowledgement(node: Node, tmp_path: Path) -> None:
 def test_nothing_is_uploaded_before_it_may_begin(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be of a topology that was deleted."""
     monkeypatch.setattr(uploads, "POLL_INTERVAL", 0.01)
-    node.uploader._begin = may = threading.Event()
+    looks: list[bool] = []
+
+    class May(threading.Event):
+        def is_set(self) -> bool:
+            looks.append(super().is_set())
+            return looks[-1]
+
+    node.uploader._begin = may = May()
     node.snapshot(10, {"a.arrow": b"aaaa"})
     node.uploader.start()
-    time.sleep(0.2)
+    eventually(lambda: len(looks) >= 3)
     assert not node.acks
     may.set()
     eventually(lambda: len(node.acks) == 1)

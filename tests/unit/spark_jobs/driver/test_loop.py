@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from domain.execution.instructions import RecordPlan, RecordPosition, Retire
+from domain.execution.instructions import PlaceTasks, RecordPlan, RecordPosition, Retire
 from domain.execution.job import Division, EpochPlan
 from domain.execution.progress import Position
 from domain.messages import DeployedSpec
@@ -94,3 +94,18 @@ def test_a_job_is_given_up_where_that_is_worth_it(
     loop.placement.disturbed.return_value = disturbed
     loop.placement.forsaken.return_value = forsaken
     assert EpochLoop._obsolete(loop) is obsolete
+
+
+def test_no_task_is_placed_before_earlier_ones_can_write_no_outputs() -> None:
+    """What keeps the sink from being prepared is told, and tried again with the next turn."""
+    loop: Any = Mock()
+    loop.cluster.replaying = False
+    loop._prepare_sink.side_effect = SinkError("here", "it is full", "Make room.")
+    place = PlaceTasks(plan=Mock(), graph=Mock())
+    assert EpochLoop._place_tasks(loop, place) is loop._failed.return_value
+    loop.placement.follow.assert_not_called()
+    loop._prepare_sink.side_effect = None
+    EpochLoop._place_tasks(loop, place)
+    assert [name for name, *_ in loop.mock_calls if name in ("_prepare_sink", "placement.follow")] == [
+        "_prepare_sink", "_prepare_sink", "placement.follow",
+    ]  # fmt: skip
