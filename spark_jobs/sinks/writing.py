@@ -2,8 +2,8 @@
 
     <root>/<topology>/deployed=<generation>/.writing-<life>/
 
-A file gets its place by a rename out of it; what an epoch without rows has no place for goes by a rename into
-it. Before a driver works it closes the directories of those before it. A task of theirs that was frozen and
+A rename out of it gives a file its place. A rename into it removes the rows of an epoch that has none any
+more. Before a driver works it closes the directories of those before it. A task of theirs that was frozen and
 goes on then changes nothing, at whichever of its steps it wakes up.
 """
 
