@@ -98,8 +98,8 @@ def _scenario(
             nodes=tuple(
                 SimulatedNode(
                     name=node.name,
-                    # What is there for partitions.
-                    capacity=max(1.0, node.capacity - node.load),
+                    # With the bound on it, what may be planned there with partitions.
+                    capacity=max(1.0, node.limit(bound) / bound),
                     rack=node.rack,
                     usable=node.usable or node.standby,
                 )

@@ -75,7 +75,8 @@ def compare(
     reference = None
     hasty = math.isfinite(seconds) and most is not None and len(most.failed) > MOST_QUERIES_IN_TIME
     if most is not None and not hasty:
-        reference = best_course(scenario, most.arrivals, horizon=horizon, time_limit=left)
+        fullest = max(outcome.bound for outcome in outcomes.values())
+        reference = best_course(scenario, most.arrivals, horizon=horizon, bound=fullest, time_limit=left)
     return Comparison(outcomes=outcomes, horizon=horizon, reference=reference)
 
 

@@ -24,6 +24,8 @@ class WaveOutcome:
     nodes: where it restores. queries: those that are whole by it, or will be once it is carried out.
     cost: CPU percent it restores, of the free `capacity` under the bound at that moment. highest: load of
         the fullest node relative to its bound by that plan, in planned costs; never above 1.
+    bound: share of a node that could be planned; more than usual where that gained much
+        (`domain.recovery.fuller`).
     planning_seconds: CPU time the coordinator took to decide; of no influence on the simulation.
     """
 
@@ -37,6 +39,7 @@ class WaveOutcome:
     cost: float
     capacity: float
     highest: float
+    bound: float
     planning_seconds: float = field(default=0.0, compare=False)
 
 
@@ -109,6 +112,11 @@ class Outcome:
         moments = (query.available_at for query in self.failed)
         returned = [moment - self.started_at for moment in moments if moment is not None]
         return milestones(len(self.failed), returned)
+
+    @property
+    def bound(self) -> float:
+        """The largest share of a node that could be planned; 0 without a wave."""
+        return max((wave.bound for wave in self.waves), default=0.0)
 
     @property
     def settled_at(self) -> float:

@@ -54,10 +54,16 @@ class Reference:
 
 
 def best_course(
-    scenario: Scenario, arrivals: Sequence[Coming], *, horizon: float, time_limit: float = math.inf
+    scenario: Scenario,
+    arrivals: Sequence[Coming],
+    *,
+    horizon: float,
+    bound: float = 0.0,
+    time_limit: float = math.inf,
 ) -> Reference | None:
     """What would have been best for a single moment of failure and these arrivals, within `horizon` seconds.
 
+    bound: share of a node that courses it is compared with have planned, where that is more than usual.
     None where nodes fail at several moments: the best schedule then depends on which partitions fail.
     time_limit: seconds for the solver, where the machine may matter.
     """
@@ -67,14 +73,12 @@ def best_course(
     dead = {name for failure in scenario.failures for name in scenario.victims(failure)}
     deployments, nodes = deployments_of(scenario), nodes_of(scenario)
     costs = costs_fix(deployments, nodes, {}, scenario.max_utilisation)
-    problem = _problem(scenario, deployments, nodes, costs, dead)
+    bound = max(bound, scenario.max_utilisation)
+    problem = _problem(scenario, deployments, nodes, costs, dead, bound)
     delays = scenario.delays
     known = start + delays.detection + delays.look
     carried_out = delays.publication + delays.adoption + delays.restoration
-    coming = [
-        Arrival(max(0.0, node.at + delays.look - known), node.capacity * scenario.max_utilisation)
-        for node in arrivals
-    ]
+    coming = [Arrival(max(0.0, node.at + delays.look - known), node.capacity * bound) for node in arrivals]
     fluid, watch = _world(scenario)
     # Capacity that is restored later than this is not available within the horizon.
     useful = horizon - float(watch.delay.min())
@@ -177,6 +181,7 @@ def _problem(
     nodes: dict[str, NodeView],
     costs: Costs,
     dead: set[str],
+    bound: float,
 ) -> RecoveryProblem:
     """The failed partitions, and those that run for nothing: a course may stop these too, and start them
     again elsewhere."""
@@ -205,7 +210,7 @@ def _problem(
             for name, deployment in deployments.items()
             for query, priority in deployment.priorities.items()
         },
-        max_utilisation=scenario.max_utilisation,
+        max_utilisation=bound,
     )
 
 

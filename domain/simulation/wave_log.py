@@ -77,6 +77,7 @@ class WaveLog:
                 highest=max(
                     (load.get(name, 0.0) / bound[name] for name in where if name in bound), default=0.0
                 ),
+                bound=most,
                 planning_seconds=seconds,
             ),
             {plan.topology for plan in plans},

@@ -17,6 +17,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.events.choices import Channel
+from controlplane.incidents.loading import deployments_load, nodes_load, plans_newest
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.choices import NodeState
@@ -131,6 +132,15 @@ def test_with_a_bounded_guarantee_nothing_replays(viewer: APIClient, running: To
     bounded = viewer.post(URL, body).json()
     assert bounded["algorithms"][0]["all"] < 620
     assert bounded["best"]["all"] < 620
+
+
+def test_a_node_has_the_room_that_recovery_plans_with(viewer: APIClient, running: Topology) -> None:
+    """What the agent takes leaves less of what may be planned, not of the whole node."""
+    Node.objects.update(capacity=100.0, agent_percent=25.0)
+    body = {"racks": ["rack-a", "rack-b"], "arrivals": [100], "algorithms": ["best_density"]}
+    wave = viewer.post(URL, body).json()["algorithms"][0]["waves"][0]
+    node = nodes_load(deployments_load(plans_newest()))["node-1"]
+    assert wave["capacity"] == pytest.approx(node.limit(0.8), abs=0.01)
 
 
 def test_nodes_may_come_late(viewer: APIClient, running: Topology) -> None:

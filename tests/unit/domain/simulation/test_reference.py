@@ -12,6 +12,8 @@ import pytest
 from domain.planning import RecoveryProblem, problem_from_sets
 from domain.planning.problem import capacity_grains
 from domain.simulation import reference
+from domain.simulation.comparison import compare
+from domain.simulation.generator import TopologyRecipe
 from domain.simulation.placed_program import Room, placed_schedule, program_size
 from domain.simulation.reference import best_course
 from domain.simulation.world import simulate
@@ -101,6 +103,17 @@ def test_no_recovery_beats_a_proven_reference(seed: int) -> None:
         # Both areas are those of what is available; the program maximised what is restored.
         assert outcome.area(horizon) <= best.area(horizon) * 1.001
     assert outcome.area(horizon) >= 0.7 * best.area(horizon)
+
+
+def test_the_best_course_may_fill_nodes_as_much_as_what_it_is_compared_with() -> None:
+    """Recovery plans nodes to 88 % where that keeps chains whole."""
+    recipe = TopologyRecipe(queries=10, size=4, max_sharing=6)
+    scenario = drawn_scenario(4, dead=3, topologies=2, load=0.8, recipe=recipe)
+    found = compare(scenario, ["best_density"])
+    assert found.outcomes["best_density"].bound == pytest.approx(0.88)
+    assert found.reference is not None
+    assert found.reference.proven
+    assert found.reference.area(found.horizon) >= found.area("best_density")
 
 
 def test_large_systems_are_measured_by_capacity_in_sum(monkeypatch: pytest.MonkeyPatch) -> None:
