@@ -10,7 +10,11 @@ import { store } from "./store.svelte";
 
 const ALL = { value: "", label: "all" };
 const rulesOffered = (): Field["options"] => [ALL, ...[...store.entities.rule.values()].sort((a, b) => byName(a.name, b.name)).map((row) => ({ value: row.name, label: row.name }))];
-const topologiesOffered = (): Field["options"] => [ALL, ...[...store.entities.topology.keys()].sort(byName).map((name) => ({ value: name, label: name }))];
+/** All topologies, and the one that is chosen, which may be gone. */
+const topologiesOffered = (chosen = ""): Field["options"] => {
+  const names = new Set([...store.entities.topology.keys(), ...(chosen ? [chosen] : [])]);
+  return [ALL, ...[...names].sort(byName).map((name) => ({ value: name, label: name }))];
+};
 const LENGTHS = [["1800", "30 minutes"], ["7200", "2 hours"], ["28800", "8 hours"], ["86400", "1 day"], ["604800", "7 days"]].map(([value, label]) => ({ value: value!, label: label! }));
 
 /** Why the user may not decide rules, or the empty string. */
@@ -54,7 +58,7 @@ function ruleFields(rule: Rule | null): Field[] {
     { name: "calm", label: "Ends after (seconds)", kind: "number", value: String(rule?.calm ?? 30) },
     { name: "severity", label: "Severity", kind: "select", value: rule?.severity ?? "warning", options: [{ value: "warning", label: "warning" }, { value: "critical", label: "critical" }] },
     { name: "missing", label: "If there is no data", kind: "select", value: rule?.missing ?? "show", options: [{ value: "show", label: "show it only" }, { value: "fire", label: "fire" }] },
-    { name: "topology", label: "Topology", kind: "select", value: rule?.topology ?? "", options: topologiesOffered() },
+    { name: "topology", label: "Topology", kind: "select", value: rule?.topology ?? "", options: topologiesOffered(rule?.topology) },
     ...(rule && !METRICS[rule.metric].byPriority ? [] : [{ name: "priority", label: "Lowest priority of queries", kind: "number" as const, value: String(rule?.priority ?? 1) }]),
     { name: "runbook", label: "Runbook (a text or a URL)", kind: "area", value: rule?.runbook ?? "", optional: true },
   ];

@@ -59,6 +59,16 @@ def test_a_rule_is_made_changed_and_deleted_and_each_has_its_reason(administrato
     assert [changes[0]["fields"] is None for changes in kinds] == [False, False, True]
 
 
+def test_a_rule_whose_topology_was_deleted_can_be_changed(administrator: APIClient) -> None:
+    """The page sends all fields of its form."""
+    assert administrator.post(RULES, RULE, format="json").status_code == 201
+    AlertRule.objects.filter(name="slow").update(topology="gone")
+    same = {"topology": "gone", "threshold": 3, "reason": "it comes back"}
+    assert administrator.patch(f"{RULES}slow/", same, format="json").json()["threshold"] == 3
+    other = administrator.patch(f"{RULES}slow/", {**same, "topology": "never"}, format="json")
+    assert errors(other) == {"topology": "there is no topology 'never'"}
+
+
 @pytest.mark.parametrize(
     ("change", "path", "word"),
     [
