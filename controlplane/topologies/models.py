@@ -202,6 +202,8 @@ class Topology(models.Model):
         help_text="by node, what became of the states of keys, as the driver said last; empty where the "
         "guarantee is exact",
     )
+    told_life = models.PositiveBigIntegerField(default=0, help_text="of the driver that was heard of last")
+    told_at = models.FloatField(default=0.0, help_text="when that said so, by its own clock")
     cpu_model = models.JSONField(
         default=dict, blank=True, help_text="what its work costs nodes, as `domain.capacity` learned it"
     )

@@ -160,15 +160,17 @@ def topology_metrics_apply(
 def driver_status_apply(*, status: DriverStatus) -> None:
     """Store what a driver says of itself; one event when something changed."""
     topology = _topology(status.topology, status.generation)
-    if topology is None:
+    if topology is None or _overtaken(topology, status):
         return
+    topology.told_life, topology.told_at = status.life or topology.told_life, status.at
     rows = Rows.load(topology)
     before = topology_change(topology)
     rows_before = rows.changes()
     available_before = rows.available(), rows.tentative()
-    topology.head_epoch = status.head
-    topology.committed_epoch = status.committed
-    topology.checkpoint_epoch = status.checkpoint
+    if status.state != "failed":  # a driver that cannot run may not have read how far its topology is
+        topology.head_epoch = status.head
+        topology.committed_epoch = status.committed
+        topology.checkpoint_epoch = status.checkpoint
     topology.error = status.error
     # Whole seconds: an estimate is no better, and each new value is an event.
     behind = status.behind and status.catch_up is not None
@@ -187,9 +189,11 @@ def driver_status_apply(*, status: DriverStatus) -> None:
         topology.save(
             update_fields=[
                 "status", "applied_generation", "head_epoch", "committed_epoch", "checkpoint_epoch",
-                "acting", "shadows", "updated_at", *SETTLED,
+                "acting", "shadows", "updated_at", "told_life", "told_at", *SETTLED,
             ]
         )  # fmt: skip
+    else:
+        topology.save(update_fields=["told_life", "told_at"])
     if rows_after or after != before:
         changes = [after, *rows_after]
         if (rows.available(), rows.tentative()) != available_before:
@@ -204,6 +208,12 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     if taken:
         task_send_on_commit(TOPOLOGY_STEP, topology.name)
     operations_end(topology, status.state, status.error)
+
+
+def _overtaken(topology: Topology, status: DriverStatus) -> bool:
+    """Whether something later is known of the same driver, or of one after it. The sweep and the telemetry
+    stream overtake each other. Another driver with a lower number has an epoch log from a backup."""
+    return status.at < topology.told_at and status.life <= topology.told_life
 
 
 def _replicas_apply(topology: Topology, rows: Rows, status: DriverStatus) -> dict[str, str]:

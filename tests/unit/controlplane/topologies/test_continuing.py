@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rest_framework.test import APIClient
 
 from controlplane.checkpoints.models import Checkpoint
@@ -134,6 +135,18 @@ def test_what_the_checkpoint_lacks_is_told_until_there_is_a_newer_one(topology: 
     stop()
     _, later = go_on()
     assert (later.checkpoint, later.stateless) == (30, [])
+
+
+def test_a_driver_that_failed_at_its_start_lets_no_final_rows_change(topology: Topology) -> None:
+    ran(committed=25)
+    running, _ = go_on()
+    driver_status_apply(status=driver_status(running, committed=25))
+    failed = driver_status(running, "failed", committed=0, error="no module")
+    driver_status_apply(status=structs.replace(failed, head=0))
+    stop()
+    wider()
+    with pytest.raises(Conflict, match="outputs are final up to epoch 25"):
+        go_on()
 
 
 def wider(parallelism: int = 4) -> None:

@@ -205,6 +205,34 @@ def test_earlier_generations_and_unknown_names_are_ignored(running: Topology) ->
     assert Event.objects.count() == before
 
 
+@pytest.mark.parametrize(("life", "at"), [(2, 101.0), (1, 103.0), (0, 103.0)])
+def test_what_a_driver_said_before_does_not_count_when_it_comes_late(
+    running: Topology, life: int, at: float
+) -> None:
+    """The sweep has read the znode, and telemetry brings what came after it before the sweep goes on."""
+    last = structs.replace(driver_status(running, "completed"), life=2, at=104.0)
+    driver_status_apply(status=last)
+    driver_status_apply(status=structs.replace(driver_status(running, "running"), life=life, at=at))
+    assert Topology.objects.get().status == "completed"
+    driver_status_apply(status=last)
+    assert Topology.objects.get().status == "completed"
+
+
+@pytest.mark.parametrize(("life", "at"), [(3, 50.0), (1, 105.0), (0, 105.0)])
+def test_a_driver_that_begins_later_is_heard(running: Topology, life: int, at: float) -> None:
+    """Also after the clock was put back, or with an epoch log from a backup."""
+    driver_status_apply(status=structs.replace(driver_status(running, "degraded"), life=2, at=104.0))
+    driver_status_apply(status=structs.replace(driver_status(running, "running"), life=life, at=at))
+    assert Topology.objects.get().status == "running"
+
+
+def test_a_driver_that_fails_at_its_start_does_not_know_what_is_committed(running: Topology) -> None:
+    failed = structs.replace(driver_status(running, "failed", error="no module"), head=0, committed=0)
+    driver_status_apply(status=failed)
+    topology = Topology.objects.get()
+    assert (topology.status, topology.head_epoch, topology.committed_epoch) == ("failed", 6, 5)
+
+
 def test_a_lost_node_keeps_its_partitions_failed(running: Topology) -> None:
     node = Partition.objects.get(operator="O1").node
     Node.objects.filter(pk=node.pk).update(state=NodeState.LOST)
