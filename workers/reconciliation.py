@@ -28,7 +28,12 @@ from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
-from controlplane.topologies.telemetry import UnknownPlanError, driver_status_apply, topology_stopped
+from controlplane.topologies.telemetry import (
+    UnknownPlanError,
+    driver_gone,
+    driver_status_apply,
+    topology_stopped,
+)
 from coordination.paths import Paths
 from domain.messages import Control, DeployedSpec, Plan, Replicas
 from domain.recovery.events import (
@@ -311,6 +316,7 @@ def driver_reconcile(facts: TopologyFacts) -> None:
         if facts.driver.state in APPLIED_STATES:
             plan_mark_applied(topology=facts.name, generation=facts.driver.generation)
     else:
+        driver_gone(name=facts.name)
         topology_stopped(name=facts.name)
 
 

@@ -252,6 +252,16 @@ def _begun(begun: Mapping[str, float]) -> str:
 
 
 @writing
+def driver_gone(*, name: str) -> None:
+    """No driver measures nodes now: none counts as slow until the next one has found it to be."""
+    topology = Topology.objects.select_for_update().exclude(slow_since={}).filter(name=name).first()
+    if topology is not None:
+        topology.slow_since = {}
+        topology.save(update_fields=["slow_since", "updated_at"])
+        event_publish(kind=EventKind.TOPOLOGY_UPDATED, topology=name, changes=[topology_change(topology)])
+
+
+@writing
 def topology_stopped(*, name: str) -> None:
     """No driver is left of a topology that is to be stopped: it has stopped."""
     topology = Topology.objects.select_for_update().filter(name=name, desired=Desired.STOPPED).first()

@@ -83,6 +83,7 @@ from controlplane.topologies.models import Query, TentativePeriod, Topology
 from controlplane.topologies.racks import rack_exposure_note
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import (
+    driver_gone,
     driver_status_apply,
     problem_record,
     topology_metrics_apply,
@@ -364,6 +365,7 @@ SERVICES: dict[str, Callable[[], object]] = {
     "rack_exposure_note": rack_exposure_note,
     # what drivers report
     "driver_status_apply": lambda: driver_status_apply(status=specs.driver_status(counts(), committed=9)),
+    "driver_gone": lambda: driver_gone(name="counts"),
     "topology_metrics_apply": lambda: topology_metrics_apply(
         report=structs.replace(specs.epoch_report(counts(), epoch=9), flows={"Source[0]": {"Parser": [3.0]}}),
         health={},

@@ -16,6 +16,8 @@ from controlplane.topologies.models import Topology
 from controlplane.topologies.telemetry import driver_status_apply
 from domain.messages import DriverStatus
 from tests.unit.controlplane.incidents.places import now
+from workers.reconciliation import driver_reconcile
+from workers.zookeeper import TopologyFacts
 
 
 def slow(topology: Topology, **seconds: float) -> None:
@@ -71,6 +73,14 @@ def test_the_only_node_is_not_drained(deployed: Topology) -> None:
     assert drain_by_policy() is None, "standbys are for failures"
     Node.objects.exclude(name="node-2").update(state="lost")
     assert drain_by_policy() is None
+
+
+def test_what_a_driver_that_died_said_last_drains_no_node(deployed: Topology) -> None:
+    """The next one takes a minute to look; the node may be well."""
+    slow(deployed, node_2=25.0)
+    driver_reconcile(TopologyFacts(deployed.name, None, None, None, None))
+    assert drain_by_policy() is None
+    assert Topology.objects.get().slow_since == {}
 
 
 @pytest.fixture
