@@ -67,8 +67,8 @@ def compact(directory: Path, first: int, last: int, *, force: bool = True) -> Sp
 
 
 def spans_found(directory: Path) -> list[Span]:
-    """The spans whose small files have gone, so they were in use; for where `committed.json` was damaged.
-    Those whose small files are still there are written again."""
+    """The spans whose small files have gone, so they were in use; for where `committed.json` was damaged or
+    removed. Those whose small files are still there are written again."""
     found: dict[tuple[int, int], dict[str, int]] = {}
     small: set[int] = set()
     for path in directory.glob("*/partition=*/epoch*=*"):

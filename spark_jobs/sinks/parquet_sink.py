@@ -73,19 +73,11 @@ class ParquetSink:
             before = committed_read(self._directory)
         except CommittedError as error:
             log.warning("outputs are listed anew", error=str(error))
-            spans = spans_found(self._files)
-            before = Committed(
-                topology=self._topology,
-                deployed=deployed,
-                epoch=0,
-                removed=spans[0].first - 1 if spans else 0,
-                spans=spans,
-            )
+            before = None
         if before is None or before.deployed == deployed:
             self._move_unmarked()
-        if before is not None and before.deployed == deployed:
-            self._committed = before
-        else:
+        self._committed = before or self._listed(deployed)
+        if self._committed.deployed != deployed:
             self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
         try:
             self._writing = writing_open(self._files, life)
@@ -132,6 +124,12 @@ class ParquetSink:
         if self._thread is not None:
             self._settled.put(None)
             self._thread.join(5)
+
+    def _listed(self, deployed: int) -> Committed:
+        """What the directories say, where `committed.json` is damaged or was removed."""
+        spans = spans_found(self._files)
+        removed = spans[0].first - 1 if spans else 0
+        return Committed(topology=self._topology, deployed=deployed, epoch=0, removed=removed, spans=spans)
 
     def _move_unmarked(self) -> None:
         """What a version wrote that had no directory for the deployment is moved into it; repeated after a

@@ -283,8 +283,11 @@ def test_a_damaged_list_is_named_and_written_again(tmp_path: Path, content: byte
     made.close()
 
 
+@pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("gone", [5, 10])
-def test_a_damaged_list_finds_the_spans_whose_small_files_have_gone(tmp_path: Path, gone: int) -> None:
+def test_a_damaged_or_lost_list_finds_the_spans_whose_small_files_have_gone(
+    tmp_path: Path, gone: int, removed: bool
+) -> None:
     made = sink(tmp_path)
     written(made, range(1, 12))
     made.commit(epoch=11)
@@ -295,7 +298,7 @@ def test_a_damaged_list_finds_the_spans_whose_small_files_have_gone(tmp_path: Pa
     assert before is not None
     spans = [span for span in before.spans if span.last <= gone]
     remove_replaced(files_of(tmp_path), msgspec.structs.replace(before, spans=spans), grace=0.0)
-    (directory / COMMITTED).write_bytes(b"")
+    (directory / COMMITTED).unlink() if removed else (directory / COMMITTED).write_bytes(b"")
     again = sink(tmp_path)
     again.commit(epoch=11)
     found = committed_read(directory)
