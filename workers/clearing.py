@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing, suppress
+from datetime import timedelta
 
 import structlog
 from django.utils import timezone
@@ -17,6 +19,7 @@ from controlplane.topologies.former import (
     formers_cleared,
     formers_to_clear,
     generation_reached,
+    names_cleared_since,
 )
 from coordination.paths import Paths
 from domain.messages import Former
@@ -28,6 +31,8 @@ from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
 _NAME = re.compile(TOPOLOGY_NAME_PATTERN)
+AGAIN = timedelta(hours=1)
+"""For so long after a topology was cleared a node may store something of it."""
 
 
 def formers_clear(coordination: WorkerSession, environment: Environment) -> None:
@@ -53,6 +58,21 @@ def _clear(coordination: WorkerSession, environment: Environment, name: str) -> 
     coordination.delete_tree(Paths.topology(name))
     former_cleared(name=name, at=timezone.now())
     log.info("deleted topology cleared", topology=name, outputs=former.outputs)
+
+
+def formers_clear_again(coordination: WorkerSession, environment: Environment) -> None:
+    """Clear what agents and keepers have stored since, which were still at it when a topology was deleted."""
+    names = names_cleared_since(timezone.now() - AGAIN)
+    if not names:
+        return
+    from spark_jobs.state.checkpoint_storage import CheckpointStorage  # loads Arrow
+
+    with closing(CheckpointStorage(environment.checkpoints)) as storage:
+        for name in names:
+            with suppress(AnotherDriverError), only_driver(epoch_log_directory(environment.home, name), name):
+                storage.delete_topology(name)
+                if not coordination.exists(Paths.plan(name)):
+                    coordination.delete_tree(Paths.topology(name))
 
 
 def savepoints_remove() -> None:

@@ -37,7 +37,7 @@ from controlplane.webhooks.deliveries import deliveries_trim
 from coordination.session import CoordinationUnavailableError
 from host import environment
 from workers import operations, reconciliation
-from workers.clearing import formers_agree, formers_clear, savepoints_remove
+from workers.clearing import formers_agree, formers_clear, formers_clear_again, savepoints_remove
 from workers.quarantine import quarantine
 from workers.zookeeper import TopologyFacts, coordination
 
@@ -165,6 +165,7 @@ def trim() -> None:
     _attempt(deliveries_trim, task="deliveries_trim", of="deliveries")
     _attempt(nodes_forget_old, task="nodes_forget", of="nodes")
     _attempt(lambda: formers_agree(coordination()), task="formers_agree", of="all")
+    _attempt(lambda: formers_clear_again(coordination(), environment.read()), task="clear_again", of="all")
     _attempt(savepoints_remove, task="savepoints", of="all")
 
 

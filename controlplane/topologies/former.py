@@ -70,6 +70,12 @@ def formers_cleared() -> list[tuple[str, int]]:
     return list(rows.order_by("name").values_list("name", "generation"))
 
 
+def names_cleared_since(moment: datetime) -> list[str]:
+    """Of deleted topologies that have been cleared since then, where no topology has the name now."""
+    cleared = FormerTopology.objects.filter(foreign=False, cleared_at__gte=moment)
+    return list(cleared.exclude(name__in=Topology.objects.values("name")).values_list("name", flat=True))
+
+
 def names_uncleared() -> set[str]:
     """Names under which nothing may be published or started yet; see `former_uncleared`."""
     return set(FormerTopology.objects.filter(cleared_at=None).values_list("name", flat=True))
