@@ -623,9 +623,9 @@ class EpochMachine:
             if not event.placing and self._running is not None and not self.topology.deterministic:
                 # Snapshots of this attempt may have been left under this number.
                 self._barred = max(self._barred, self._running.last)
-            done.append(TellProblem("Spark job", event.error, REPEATED))
+            done.append(TellProblem(event.where or "Spark job", event.error, event.hint or REPEATED))
             if self._failures >= MAX_FAILURES:
-                return [*done, _given_up(event.error)]
+                return [*done, _given_up(f"{event.where}: {event.error}" if event.where else event.error)]
             done += [LookAgain(), Sleep(_pause(self._failures))]
         return done if event.placing else [*done, *self._worked_off(event.at, worked=True)]
 

@@ -92,13 +92,16 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFailed:
-    """Spark gave a job up. cancelled: the driver ended it, because executors were lost."""
+    """Spark gave a job up. cancelled: the driver ended it, because executors were lost. where, hint: what
+    failed and what to do, where that is not the job itself."""
 
     at: float
     error: str
     cancelled: bool
     placing: bool = False
     """It was a job that pins tasks or hands state over: no epoch was to run in it."""
+    where: str = ""
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

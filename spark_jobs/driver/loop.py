@@ -429,6 +429,15 @@ class EpochLoop:
             log.exception("spark job failed")
         text = str(error).strip()
         summary = text.splitlines()[0] if text else type(error).__name__
+        if isinstance(error, SinkError):
+            return JobFailed(
+                at=self.clock(),
+                error=error.what,
+                cancelled=False,
+                placing=placing,
+                where=error.where,
+                hint=error.hint,
+            )
         return JobFailed(at=self.clock(), error=summary, cancelled=cancelled, placing=placing)
 
     # -- checkpoints -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from domain.execution.epoch_machine import MAX_FAILURES, Recorded
 from domain.execution.instructions import (
     End,
     GiveUp,
+    JobFailed,
     PlaceTasks,
     PlanEpochs,
     PointTo,
@@ -128,6 +129,12 @@ def test_the_last_checkpoint_of_an_input_is_made_of_one_attempt() -> None:
         shell.head = 0
         told = shell.turn(at=23.0)
         assert any(isinstance(one, End) for one in told) == completed
+
+
+def test_what_failed_is_told_with_what_to_do() -> None:
+    failed = JobFailed(at=3.0, error="it is full", cancelled=False, where="outputs/t", hint="Make room.")
+    told = Shell(chain(), Recorded()).machine.handle(failed)
+    assert TellProblem("outputs/t", "it is full", "Make room.") in told
 
 
 def test_it_gives_up_when_job_after_job_fails() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -102,7 +103,9 @@ def test_no_task_is_placed_before_earlier_ones_can_write_no_outputs() -> None:
     loop.cluster.replaying = False
     loop._prepare_sink.side_effect = SinkError("here", "it is full", "Make room.")
     place = PlaceTasks(plan=Mock(), graph=Mock())
-    assert EpochLoop._place_tasks(loop, place) is loop._failed.return_value
+    loop._failed = partial(EpochLoop._failed, loop)
+    failed: Any = EpochLoop._place_tasks(loop, place)
+    assert (failed.where, failed.error, failed.hint) == ("here", "it is full", "Make room.")
     loop.placement.follow.assert_not_called()
     loop._prepare_sink.side_effect = None
     EpochLoop._place_tasks(loop, place)
