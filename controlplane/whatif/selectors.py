@@ -136,7 +136,18 @@ def _refuse_unfit(deployments: dict[str, Deployment], nodes: dict[str, NodeView]
         if down:
             are = "is" if len(down) == 1 else "are"
             what = f"{counted(len(down), 'partition')} of {name} {are} down now"
-            raise Conflict(f"{what}; ask again when they have been recovered")
+            raise Conflict(f"{what}; {_again(name)}")
+
+
+def _again(name: str) -> str:
+    """When a topology of which something is down can be asked about."""
+    parked = Query.objects.filter(topology__name=name, parked=True).count()
+    if not parked:
+        return "ask again when they have been recovered"
+    return (
+        f"{counted(parked, 'query', 'queries')} of it {'is' if parked == 1 else 'are'} parked, and what-if "
+        "knows only topologies that run whole; ask again when all of them have returned"
+    )
 
 
 def _failure_problems(asked: WhatIf, nodes: dict[str, NodeView]) -> list[FieldProblem]:

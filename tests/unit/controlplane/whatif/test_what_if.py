@@ -250,6 +250,16 @@ def test_while_something_is_down_the_question_must_wait(viewer: APIClient, runni
     assert "down now" in errors(response)[""]
 
 
+def test_while_queries_are_parked_the_answer_says_so(viewer: APIClient, running: Topology) -> None:
+    plan = RecoveryPlan.objects.get()
+    del plan.assignment["O1[0]"]
+    plan.save()
+    running.queries.filter(partition__operator="O1").update(parked=True)
+    response = viewer.post(URL, {"nodes": ["node-1"]})
+    assert response.status_code == 409
+    assert "1 query of it is parked" in errors(response)[""]
+
+
 def test_a_question_that_takes_too_long(
     viewer: APIClient, running: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
