@@ -155,7 +155,9 @@ def open_log(
     path = epoch_log_directory(settings.home, topology.name) / "epochs.log"
     log = EpochLog(path, force=settings.force)
     origin, plan, newest = deployed_origin(topology), coordination.plan, coordination.latest
-    other_clock = None not in (origin, log.origin_us) and origin != log.origin_us
+    # Once a plan was applied its deployment decides: an `origin` without a zone is another moment where the
+    # host's zone has changed.
+    other_clock = not log.generation and None not in (origin, log.origin_us) and origin != log.origin_us
     deployed_again = plan is not None and deployed_since(plan, log.generation)
     if plan is not None and 0 < plan.deployment < log.deployed:
         log.close()

@@ -33,12 +33,12 @@ class Channel:
         self.latest = None
 
 
-def opened(home: Path, channel: Channel) -> EpochLog:
+def opened(home: Path, channel: Channel, topology: Topology = TOPOLOGY) -> EpochLog:
     settings: Any = SimpleNamespace(
         home=home, outputs=str(home / "outputs"), checkpoints=f"file://{home}/checkpoints", force=False
     )
     coordination: Any = channel
-    return open_log(settings, TOPOLOGY, coordination)
+    return open_log(settings, topology, coordination)
 
 
 def run_before(home: Path, generation: int) -> Path:
@@ -58,6 +58,22 @@ def test_the_log_of_the_same_deployment_goes_on(tmp_path: Path) -> None:
     run_before(tmp_path, 7)
     log = opened(tmp_path, Channel(generation=7, deployed=3))
     assert (log.committed, log.generation) == (10, 7)
+    log.close()
+
+
+@pytest.mark.parametrize(("applied", "committed"), [(7, 10), (0, 0)])
+def test_a_run_goes_on_where_the_zone_of_the_host_has_changed(
+    tmp_path: Path, applied: int, committed: int
+) -> None:
+    """An `origin` without a zone is another moment then. Before the first plan nothing was run."""
+    run_before(tmp_path, applied)
+    source = OperatorSpec(name="S", kind="source", output=True, params={"origin": "2026-01-01T00:00:00"})
+    channel = Channel(generation=7, deployed=3)
+    if not applied:
+        channel.latest = None
+    log = opened(tmp_path, channel, Topology(TopologySpec(name="t", operators=(source,))))
+    assert log.committed == committed
+    assert (tmp_path / "outputs" / "t").exists() == bool(applied)
     log.close()
 
 
