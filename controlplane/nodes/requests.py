@@ -17,6 +17,8 @@ from controlplane.nodes.states import node_move, request_move
 
 BACK_OFF_FIRST = timedelta(seconds=5)
 BACK_OFF_LAST = timedelta(minutes=5)
+AHEAD = timedelta(seconds=30)
+"""By which the clock of the host that asks for a node may be ahead."""
 FIRST_KEY = "first/"
 """Keys of the nodes that an installation starts with; recovery's begin with `incident-`."""
 
@@ -27,6 +29,12 @@ def requests_due(*, at: datetime) -> QuerySet[NodeRequest]:
     return pending.filter(Q(due_at=None) | Q(due_at__lte=at)).order_by(
         F("due_at").asc(nulls_first=True), "id"
     )
+
+
+def requests_date_anew(*, at: datetime) -> None:
+    """The clock was put back since these were asked for: they are asked for now."""
+    later = NodeRequest.objects.filter(state=NodeRequestState.PENDING, requested_at__gt=at + AHEAD)
+    later.update(requested_at=at, due_at=None)
 
 
 def requests_unregistered(*, before: datetime) -> QuerySet[NodeRequest]:

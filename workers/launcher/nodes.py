@@ -27,6 +27,7 @@ from controlplane.nodes.requests import (
     request_failed,
     request_postpone,
     request_started,
+    requests_date_anew,
     requests_due,
     requests_unanswered,
     requests_unregistered,
@@ -167,6 +168,7 @@ def _order_read(order: Path) -> FirstNodes | None:
 
 def requests_serve(*, provider: NodeProvider) -> bool:
     """Ask the provider for every node that is wanted and due; False if it could not bring up one of them."""
+    requests_date_anew(at=timezone.now())
     due: list[NodeRequest] = []
     for request in requests_due(at=timezone.now()):
         until = request_back_off(request) if request.due_at is None else None

@@ -131,9 +131,8 @@ def request(name: str, *, incident: Incident | None = None, attempt: int = 1, **
         rack="rack-b",
         slots=2,
         capacity=100,
-        requested_at=timezone.now(),
         attempt=attempt,
-        **more,
+        **{"requested_at": timezone.now(), **more},
     )
 
 
@@ -294,6 +293,18 @@ def test_requested_nodes_start_when_they_are_due(provider: MemoryProvider, incid
     assert all(wanted.replacement for wanted in provider.asked)
     requests_serve(provider=provider)
     assert len(provider.asked) == 2, "neither is asked for before it is due"
+
+
+def test_a_node_comes_in_its_time_where_the_clock_was_put_back(
+    provider: MemoryProvider, incident: Incident
+) -> None:
+    asked = now() + timedelta(hours=1)
+    row = request("node-5", incident=incident, due_at=asked + timedelta(minutes=2), requested_at=asked)
+    assert requests_serve(provider=provider)
+    [wanted] = provider.asked
+    assert wanted.requested_at <= time.time()
+    row.refresh_from_db()
+    assert row.state == NodeRequestState.STARTED
 
 
 def test_a_node_that_registers_first_stays_alive(provider: MemoryProvider, incident: Incident) -> None:
