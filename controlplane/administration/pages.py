@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -26,7 +27,7 @@ LONGEST_SEARCH = 200
 """Characters: each word is another condition for the database."""
 
 DATE_LOOKUPS = frozenset({"year", "month", "day"})
-"""What the dates above a list send."""
+"""What the dates above a list send; with a year, Django asks for the rows before the next one."""
 
 
 class SystemOwnedAdmin(admin.ModelAdmin):
@@ -58,7 +59,7 @@ class SystemOwnedAdmin(admin.ModelAdmin):
         among them would run in the database, or in this process, for as long as its author likes."""
         column, _, how = lookup.rpartition("__")
         if column == self.date_hierarchy:
-            return how in DATE_LOOKUPS and value.isascii() and value.isdigit() and int(value) < 10_000
+            return how in DATE_LOOKUPS and value.isascii() and value.isdigit() and int(value) < 9_999
         return any(lookup in _filter_lookups(self.opts.get_field(name)) for name in self.list_filter)
 
     def get_search_results(
@@ -218,10 +219,20 @@ class ReasonedActionsMixin:
 
     action_form = ReasonedActionForm
     act_role = OPERATOR
+    opts: Any
     message_user: Any
 
     def has_act_permission(self, request: HttpRequest) -> bool:
         return has_role(request.user, self.act_role)
+
+    def response_action(self, request: HttpRequest, queryset: Any) -> Any:
+        """Django answers a row that no page offers with an error of the database."""
+        for one in request.POST.getlist(ACTION_CHECKBOX_NAME):
+            try:
+                self.opts.pk.run_validators(self.opts.pk.to_python(one))
+            except ValidationError:
+                raise BadRequest(f"{one[:50]!r} is no row of this list") from None
+        return super().response_action(request, queryset)  # type: ignore[misc]
 
     def reason_given(self, request: HttpRequest) -> str | None:
         """The reason beside the action; says so and returns None where there is none."""

@@ -76,7 +76,16 @@ def test_the_steps_of_the_dates_work(browser: Browser, everything: Topology, col
             assert browser("administrator").get(f"{base(model)}?{asked}").status_code == 200
 
 
-EXTREMES = ("9223372036854775808", "1" + "0" * 400, "0001-01-01 00:00:00+23:59", "\x00", "a " * 1_500)
+def test_an_action_on_what_is_no_row_is_answered_with_400(browser: Browser, everything: Topology) -> None:
+    offered = {model: page.actions[0] for model, page in admin.site._registry.items() if page.actions}
+    assert offered
+    for model, action in offered.items():
+        for row in ("x", "9" * 30, "\x00"):
+            asked = {"action": action, "_selected_action": row, "index": "0", "reason": "test"}
+            assert browser("administrator").post(base(model), asked).status_code == 400, (model, row)
+
+
+EXTREMES = ("9999", "9223372036854775808", "1" + "0" * 400, "0001-01-01 00:00:00+23:59", "\x00", "a " * 1_500)
 
 
 @by_model
