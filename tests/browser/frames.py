@@ -7,15 +7,16 @@ has taken in. The command line is a process of its own.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from host.environment import ROOT
-
+_context = multiprocessing.get_context("forkserver")
 WATCH = """() => {
   const text = (element) => element?.textContent.trim() ?? "";
   const note = (facts, key, value) => { if (value) (facts[key] ??= []).push(value); };
@@ -105,12 +106,14 @@ def frames_of(page: Any) -> list[Frame]:
 
 
 def command_line(url: str, token: str) -> Frame:
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", "watch", "--once", "-o", "json"],
-        cwd=ROOT, env={**os.environ, "RESURGE_URL": url, "RESURGE_TOKEN": token},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    state = json.loads(done.stdout)
+    """Asked by a process of its own, forked from one that has imported the command line already."""
+    with tempfile.TemporaryDirectory() as directory:
+        said = Path(directory) / "said"
+        process = _context.Process(target=_watch_once, args=(said, url, token))
+        process.start()
+        process.join()
+        state = json.loads(said.read_text())
+    assert process.exitcode == 0
     facts: defaultdict[str, list[str]] = defaultdict(list)
     for row in state["topologies"]:
         facts[f"topology {row['name']}"].append(row["health"]["word"])
@@ -126,3 +129,13 @@ def command_line(url: str, token: str) -> Frame:
     facts["incidents open"].append(str(len(state["incidents"])))
     facts["nodes alive"].append(str(sum(row["state"] == "alive" for row in state["nodes"])))
     return state["sequence"], dict(facts)
+
+
+def _watch_once(said: Path, url: str, token: str) -> None:
+    from cli.main import program
+
+    os.environ |= {"RESURGE_URL": url, "RESURGE_TOKEN": token}
+    sys.argv = ["resurge", "watch", "--once", "-o", "json"]
+    with said.open("w") as output:
+        os.dup2(output.fileno(), 1)
+    program()

@@ -17,12 +17,14 @@ import uvicorn.protocols.http.auto
 import uvicorn.protocols.websockets.auto
 import yaml
 
+import cli.main
 import domain.planning
 import domain.simulation.comparison
 
 __all__ = [
     "celery",
     "channels",
+    "cli",
     "django",
     "domain",
     "kazoo",
