@@ -3,7 +3,8 @@
     python -m tests.integration.control_plane.driver_process TOPOLOGY HOSTS REDIS_URL
 
 It applies each generation in four steps (restoring, replaying, running, a checkpoint a second later) and
-prints every generation it applies.
+prints every generation it applies. What changes is reported at once, and otherwise every second, as a driver
+with epochs of a second does.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from domain.messages import (
 )
 
 STEP = 0.25
+SECOND = 4
+"""Steps."""
 
 
 class Driver:
@@ -48,6 +51,8 @@ class Driver:
         self.since_running = 0
         self.state: DriverState = "starting"
         self.partitions: set[str] = set()
+        self.turns = 0
+        self.told: tuple[object, ...] = ()
 
     def run(self) -> None:
         while True:
@@ -76,13 +81,17 @@ class Driver:
         elif self.state == "running":
             self.epoch += 1
             self.since_running += 1
-            if self.since_running % 4 == 0:
+            if self.since_running == SECOND or self.since_running % (5 * SECOND) == 0:
                 self.complete_checkpoint()
         else:
             self.state, self.since_running = "running", 0
             self.epoch += 1
-        self.report(absent)
-        self.report_epoch(plan, absent)
+        self.turns += 1
+        tells = (self.zookeeper.session, self.generation, self.state, absent)
+        if tells != self.told or self.turns % SECOND == 0:
+            self.told = tells
+            self.report(absent)
+            self.report_epoch(plan, absent)
 
     def report_epoch(self, plan: Plan, absent: list[str]) -> None:
         """Latency 0.2 s; the one query of the topology stalls while anything is absent."""
