@@ -198,7 +198,10 @@ class Stack:
 
     def wait_for_status(self, status: str, name: str = "hashtags", *, timeout: float = 120.0) -> None:
         self.wait_for(
-            lambda: self.topology(name)["status"] == status, f"{name} becomes {status}", timeout=timeout
+            lambda: self.topology(name)["status"] == status,
+            f"{name} becomes {status}",
+            timeout=timeout,
+            pause=0.5,
         )
 
     def wait_for_incident(

@@ -18,7 +18,17 @@ import pytest
 from harness.stack import Stack
 from supervision.rest import RestError
 from tests.data import shared_data
-from tests.integration.main_job.course import EPOCH, advanced, alive, exact, healthy, incidents, lose, used
+from tests.integration.main_job.course import (
+    EPOCH,
+    SELDOM,
+    advanced,
+    alive,
+    exact,
+    healthy,
+    incidents,
+    lose,
+    used,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -50,7 +60,7 @@ def ready(stack: Stack) -> None:
     spare = set(alive(stack)) - set(used(stack))
     lose(stack, *spare)
     healthy(stack)
-    stack.wait_for(lambda: measured(stack), "measured costs", timeout=60)
+    stack.wait_for(lambda: measured(stack), "measured costs", timeout=60, pause=SELDOM)
     stack.wait_for(lambda: settled(stack), "costs that fall no more", timeout=180)
     stack.capacities_set(tight(stack))
 

@@ -14,6 +14,8 @@ FIELDS: dict[str, Any] = {"epoch_interval": EPOCH, "sink": {"kind": "parquet", "
 """Files of five epochs become one, under all failures."""
 RATE = 500
 """Rows of input per second. Each comparison recomputes all of them since the start."""
+SELDOM = 0.5
+"""Seconds between two looks at what takes seconds: with 0.2 the answers took a tenth of a core."""
 FROZEN = 5.0
 """Seconds; sessions of the test stack last four."""
 
@@ -27,9 +29,8 @@ def healthy(stack: Stack, *, timeout: float = 240.0) -> dict[str, Any]:
         good = topology["status"] == "running" and topology["queries_available"] == QUERIES
         return topology if good and caught_up and not opened(stack) else None
 
-    # Not more often: these three requests would cost as much CPU as the epochs.
     found = stack.wait_for(
-        is_healthy, "15 available queries and no open incident", timeout=timeout, pause=0.5
+        is_healthy, "15 available queries and no open incident", timeout=timeout, pause=SELDOM
     )
     assert found is not None
     return found
@@ -50,7 +51,10 @@ def advanced(stack: Stack, epochs: int) -> None:
     """Wait until this many further epochs are committed."""
     start = stack.wait_for(stack.topology, "an answer")["committed_epoch"]
     stack.wait_for(
-        lambda: stack.topology()["committed_epoch"] >= start + epochs, f"{epochs} more epochs", timeout=120
+        lambda: stack.topology()["committed_epoch"] >= start + epochs,
+        f"{epochs} more epochs",
+        timeout=120,
+        pause=SELDOM,
     )
 
 
@@ -76,7 +80,7 @@ def operation_ended(stack: Stack, operation: str) -> dict[str, Any]:
         row: dict[str, Any] = stack.rest.get(f"operations/{operation}/")
         return row if row["ended_at"] else None
 
-    found = stack.wait_for(ended, "the end of the operation", timeout=60)
+    found = stack.wait_for(ended, "the end of the operation", timeout=60, pause=SELDOM)
     assert found is not None
     return found
 

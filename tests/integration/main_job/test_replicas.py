@@ -13,7 +13,7 @@ from coordination.paths import Paths
 from domain.messages import DriverStatus, Replicas, decode, encode
 from harness.stack import Stack
 from spark_jobs.sinks.committed import committed_read
-from tests.integration.main_job.course import FROZEN, advanced, alive, exact, healthy, homes_of, used
+from tests.integration.main_job.course import FROZEN, SELDOM, advanced, alive, exact, healthy, homes_of, used
 
 pytestmark = pytest.mark.integration
 
@@ -38,7 +38,7 @@ def replicate(stack: Stack, node: str) -> set[str]:
         shadows = status(stack).shadows
         return shadows.keys() == mine and all(one.ready and one.lacks <= 1 for one in shadows.values())
 
-    stack.wait_for(caught_up, "replicas that have caught up", timeout=120)
+    stack.wait_for(caught_up, "replicas that have caught up", timeout=120, pause=SELDOM)
     return mine
 
 

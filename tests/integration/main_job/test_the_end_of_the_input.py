@@ -20,6 +20,7 @@ from tests.integration.main_job.course import (
     FIELDS,
     QUERIES,
     RATE,
+    SELDOM,
     advanced,
     exact,
     healthy,
@@ -55,7 +56,7 @@ def test_a_new_version_goes_on_from_the_checkpoint_that_the_old_one_left(stack: 
         row = stack.topology()
         return bool(row["status"] == "running" and row["queries_available"] == QUERIES + 1)
 
-    stack.wait_for(runs, "all queries of the new version", timeout=120)
+    stack.wait_for(runs, "all queries of the new version", timeout=120, pause=SELDOM)
     advanced(stack, 5)
     asked = stack.rest.post("topologies/hashtags/verify/", {"reason": "over both versions"})
     ended = operation_ended(stack, asked["id"])
@@ -86,6 +87,7 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
         lambda: stack.topology()["committed_epoch"] > saved["epoch"] + EPOCHS_COMPARED,
         "epochs after it",
         timeout=120,
+        pause=SELDOM,
     )
     stack.rest.post("topologies/hashtags/undeploy/", {"reason": "back to the savepoint"})
     stack.wait_for_status("stopped")
@@ -105,6 +107,7 @@ def test_a_deployment_that_begins_with_a_savepoint_gives_the_same_rows(stack: St
         lambda: stack.topology()["committed_epoch"] > saved["epoch"] + EPOCHS_COMPARED,
         "the same epochs",
         timeout=120,
+        pause=SELDOM,
     )
     (aside,) = (stack.home / "outputs").glob("hashtags.until-*")
     second = committed_read(outputs)
