@@ -66,7 +66,7 @@ class Stack:
     def servers(self) -> None:
         for name in ("zookeeper", "redis"):
             self.start(name)
-        self.manage("migrate", "--verbosity", "0")
+        self.manage("migrate", "--verbosity", "0", "--skip-checks")
 
     def start(self, name: str) -> None:
         """Start a process by its role: zookeeper, redis, detection, recovery, webhooks, beat, launcher,
