@@ -60,6 +60,19 @@ class Stream:
             return kept @ self.weights
         return kept if len(self.weights) == 1 else (kept @ self.weights)[:, None]
 
+    def whole(self, kept: Flags) -> Flags:
+        """Whether all sources of each target are kept [B, n], of whether each is [B, m]; [B, 1] where it is
+        the same for all."""
+        if self.partitioning == "one_to_one":
+            return kept
+        if self.partitioning == "split":
+            return np.repeat(kept, len(self.rates) // kept.shape[1], axis=1)
+        if self.partitioning == "merge":
+            groups: Flags = np.logical_and.reduce(kept.reshape(len(kept), *self.weights.shape), axis=2)
+            return groups
+        found: Flags = np.logical_and.reduce(kept, axis=1, keepdims=True)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -79,7 +92,8 @@ class FidelityModel:
     A partition divides its output among the partitions of each operator that it feeds as `flows` say, and
     evenly where they say nothing. Where nothing flows at all, everything counts alike. priorities: of
     queries, where they are not those of the specification. `weights` are what the outputs count by, the sum
-    of them 1, and `plain_weights` the same without priorities. Raises ValueError for rates that cannot be.
+    of them 1, and `plain_weights` the same without priorities. What is in a cycle or below one gives nothing
+    unless all that it needs runs. Raises ValueError for rates that cannot be.
     """
 
     def __init__(
@@ -188,6 +202,21 @@ class FidelityModel:
         return frozenset(np.flatnonzero(self.flags_of([one])[0]).tolist())
 
     @cached_property
+    def needs(self) -> dict[int, frozenset[int]]:
+        """Of each partition in a cycle or below one what it cannot run without; of those in a cycle the same
+        for all, themselves included."""
+        topology, found = self.topology, dict[str, frozenset[int]]()
+        needs: dict[int, frozenset[int]] = {}
+        for group in topology.groups if topology.components else ():
+            above = frozenset[int]().union(*(found[source] for source in topology.above(group)))
+            own = above.union(self.index[partition] for partition in group)
+            found.update(dict.fromkeys(group, own))
+            if group[0] in topology.cyclic:
+                inside = topology.operator_of(group[0]).name in topology.component_of
+                needs.update(dict.fromkeys((self.index[one] for one in group), own if inside else above))
+        return needs
+
+    @cached_property
     def correlated(self) -> tuple[bool, ...]:
         """Whether each partition joins its inputs."""
         return tuple(
@@ -250,7 +279,27 @@ class FidelityModel:
             else:
                 combined = sum(share * one for share, one in zip(step.shares, arriving, strict=True))
             left[:, step.own] *= combined
+        if self.topology.components:
+            cyclic = [self.index[partition] for partition in self.topology.cyclic]
+            left[:, cyclic] = self._whole(alive)[:, cyclic]
         return left
+
+    def _whole(self, alive: Flags) -> Flags:
+        """Whether each partition runs with all that it needs, also round cycles."""
+        whole = alive.copy()
+        for operator, step in zip(self.topology.operators, self.steps, strict=True):
+            for stream in step.streams:
+                whole[:, step.own] &= stream.whole(whole[:, stream.source])
+            cycle = self.topology.component_of.get(operator.name)
+            if cycle is not None and operator.name == cycle.operators[-1]:
+                spans = [self.spans[name] for name in cycle.operators]
+                members = [whole[:, span] for span in spans]
+                if not cycle.aligned:
+                    members = [np.logical_and.reduce(one, axis=1, keepdims=True) for one in members]
+                together = np.logical_and.reduce(members)
+                for span in spans:
+                    whole[:, span] = together
+        return whole
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:

@@ -187,6 +187,16 @@ def _outlooks(model: FidelityModel, plan: Flags, left: Floats) -> Iterator[Query
             reason = f"gives output from {_percent(fidelity)} of its input"
         elif not plan[one]:
             reason = "gives nothing before it is recovered: it has no replica itself"
+        elif one in model.needs:
+            lacking = sorted(
+                (other for other in model.needs[one] if not plan[other]), key=model.ranks.__getitem__
+            )
+            more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+            names = ", ".join(model.partitions[other] for other in lacking[:5])
+            reason = (
+                "gives nothing before it is recovered: a cycle waits for all that it reads, and "
+                f"{names}{more} {'have' if len(lacking) > 1 else 'has'} no replica"
+            )
         else:
             absent = ", ".join(missing[one]) or "what it reads from"
             reason = f"gives nothing before it is recovered: nothing comes from {absent}"

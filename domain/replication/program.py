@@ -51,6 +51,7 @@ class ReplicationProgram:
         self.definitions: list[tuple[int | None, tuple[int, ...], tuple[tuple[int, float], ...]]] = []
         self._outputs: dict[tuple[int, int | None], int] = {}
         self._inputs: dict[tuple[int, int | None], int] = {}
+        self._wholes: dict[frozenset[int], int] = {}
         self._ancestors = self._count_ancestors()
         costs = dict.fromkeys(range(self.count), 0.0)
         # Operators are in topological order: what a column depends on is there, so nothing recurses deeply.
@@ -114,6 +115,10 @@ class ReplicationProgram:
         return self._outputs[one, feed]
 
     def _make_output(self, one: int, feed: int | None) -> int:
+        if (
+            one in self.model.needs
+        ):  # nothing but what has needs, too, reads from it, so `feed` is all there is
+            return self._column(one, (self._whole(self.model.needs[one]),))
         origins = [self.links.feeds[number].origin for number in self.links.above[one]]
         if not origins:
             return one if feed is WHOLE else self._column(one, (feed,))
@@ -132,6 +137,12 @@ class ReplicationProgram:
         for origin in origins[1:]:
             through = self._input(origin, through)
         return self._column(one, (through,))
+
+    def _whole(self, needs: frozenset[int]) -> int:
+        """Whether all of these have a replica."""
+        if needs not in self._wholes:
+            self._wholes[needs] = self._column(None, tuple(sorted(needs)))
+        return self._wholes[needs]
 
     def _input(self, origin: int, feed: int | None) -> int:
         """What of a stream reaches its targets."""

@@ -17,6 +17,7 @@ from domain.replication.parts import Part, parts_of, whole
 from domain.replication.planner import Choice, ReplicationPlanner
 from domain.replication.segments import Units
 from domain.replication.structure_aware import structure_of
+from domain.replication.trees import TooLargeError
 
 Plan = frozenset[int]
 Step = Callable[[Plan, int], Plan]
@@ -27,12 +28,14 @@ class PublishedStructureAware(ReplicationPlanner):
     """Structured topologies by Algorithm 3, full ones by Algorithm 4, general ones part by part by Algorithm
     5.
 
-    Raises `TooLargeError` where a part has too many segments.
+    Raises `TooLargeError` where a part has too many segments, and for cycles, which the paper does not have.
     """
 
     name: ClassVar[str] = "published"
 
     def choose(self, model: FidelityModel, budget: int) -> Choice:
+        if model.needs:
+            raise TooLargeError("the published algorithms know no cycles; ask structure_aware instead")
         structure = structure_of(model.topology)
         if structure == "general":
             steps = _general(model, budget)

@@ -11,7 +11,7 @@ Source: section IV-C of *Tolerating Correlated Failures in Massively Parallel St
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,8 @@ class Links:
 
     operators: the partitions of each operator, as bits.
     above: by partition the feed of each of its inputs. below: by partition the feeds that it is a source of,
-    with its share. shares: by partition what each input is of all that it reads.
+    with its share. shares: by partition what each input is of all that it reads. needs: of partitions in a
+    cycle or below one these and all that they need, as bits.
     """
 
     origins: tuple[tuple[tuple[int, float], ...], ...]
@@ -50,6 +51,7 @@ class Links:
     above: tuple[tuple[int, ...], ...]
     below: tuple[tuple[tuple[int, float], ...], ...]
     shares: tuple[tuple[float, ...], ...]
+    needs: Mapping[int, int]
 
     @classmethod
     def of(cls, model: FidelityModel) -> Links:
@@ -81,6 +83,7 @@ class Links:
             tuple(map(tuple, above)),
             tuple(map(tuple, below)),
             tuple(shares),
+            {one: sum(model.bits[other] for other in needs | {one}) for one, needs in model.needs.items()},
         )
 
 
@@ -146,6 +149,9 @@ class Reach:
     def _up(self, one: int) -> list[Way]:
         """Ways from sources to the output of a partition, with itself."""
         bit = self.model.bits[one]
+        if one in self.model.needs:
+            missing = self.links.needs[one] & ~self.plan
+            return [] if missing & ~self.allowed else [(missing.bit_count(), 1.0, missing)]
         if self.plan & bit:
             return [(0, self.left[one], 0)]
         if not self.allowed & bit:
@@ -220,6 +226,14 @@ class Reach:
             for target in link.targets:
                 bit = self.model.bits[target]
                 if not (self.plan | self.allowed) & bit:
+                    continue
+                if target in self.model.needs:
+                    for size, _, missing in self.up[target]:
+                        already += 0.0 if size else self.onward[target]
+                        found += [
+                            ((missing | other).bit_count(), through, missing | other)
+                            for _, through, other in (self.down[target] if size else ())
+                        ]
                     continue
                 beside = self._beside(target, link.position)
                 if self.plan & bit:

@@ -21,7 +21,8 @@ def complete_trees(model: FidelityModel, *, largest: int, most: int) -> list[int
     """All minimal complete trees of at most `largest` partitions, the smallest first, then by name.
 
     A partition with independent inputs needs one of the partitions it reads from, one that joins needs one of
-    each stream. Raises `TooLargeError` where there are more than `most` for any partition.
+    each stream, one in a cycle or below it all that there are. Raises `TooLargeError` where there are more
+    than `most` for any partition.
     """
     trees: list[frozenset[int]] = []
     topology = model.topology
@@ -34,7 +35,12 @@ def complete_trees(model: FidelityModel, *, largest: int, most: int) -> list[int
                 for target in topology.targets(stream, operator, index):
                     sources[target][position].append(source)
         for index in range(operator.parallelism):
-            own = 1 << model.index[partition_id(operator.name, index)]
+            one = model.index[partition_id(operator.name, index)]
+            own = 1 << one
+            if one in model.needs:
+                whole = own | sum(1 << other for other in model.needs[one] - {one})
+                trees.append(frozenset({whole} if whole.bit_count() <= largest else ()))
+                continue
             above = [{tree for one in stream for tree in trees[one]} for stream in sources[index]]
             trees.append(_joined(own, above, operator.correlated, largest, most))
     found = {tree for output in model.outputs for tree in trees[output]}

@@ -25,12 +25,13 @@ def topology_of(*operators: OperatorSpec) -> Topology:
 def left_of(
     topology: Topology, rates: Mapping[str, float], alive: Sequence[str], flows: Flows | None = None
 ) -> dict[str, float]:
-    """1 - IL of every partition, by equations 1 to 3, one partition after the other."""
+    """1 - IL of every partition, by equations 1 to 3, one partition after the other, without streams that
+    lead back."""
     left: dict[str, float] = {}
     for partition in topology.partitions:
         own = topology.operator_of(partition)
         streams = []
-        for stream in own.inputs:
+        for stream in (one for one in own.inputs if not one.feedback):
             substreams = [
                 (rates[source] * share, left[source])
                 for source, share in _sources(topology, stream, own, partition, flows or {})
