@@ -23,14 +23,16 @@ from domain.planning.proposal import Selection
 
 
 class TooManyPlansError(RuntimeError):
-    """The enumeration outgrew `max_plans`."""
+    """There are more than `max_plans`."""
 
 
 @dataclass(frozen=True)
 class DynamicProgramming(Planner):
-    """max_plans: raise `TooManyPlansError` rather than hold more plans of one size in memory."""
+    """max_plans, max_entries: raise `TooManyPlansError` rather than make more plans, or more entries of them,
+    one for each query and bundle: a wave waits for its plan. So many take some seconds."""
 
-    max_plans: int = 2_000_000
+    max_plans: int = 300_000
+    max_entries: int = 20_000_000
     name: ClassVar[str] = "dynamic_programming"
 
     def select(self, problem: RecoveryProblem) -> Selection:
@@ -44,11 +46,11 @@ class DynamicProgramming(Planner):
         first = GreedyExtension(problem).run()
         best_value, best_plan = int(first.value[0]), first.order
         plans = _Plans.empty(queries, needs.shape[1])
+        most = min(self.max_plans, self.max_entries // sum(needs.shape))
         count = 1
         while plans.size:
-            plans = plans.expanded(
-                needs, problem.bundle_cost, priority, shares, problem.capacity, self.max_plans
-            )
+            left = most - count
+            plans = plans.expanded(needs, problem.bundle_cost, priority, shares, problem.capacity, left)
             if not plans.size:
                 break
             count += plans.size
@@ -107,7 +109,7 @@ class _Plans:
         capacity: int,
         limit: int,
     ) -> _Plans:
-        """All feasible plans with one query more."""
+        """All feasible plans with one query more. Raises `TooManyPlansError` for more than `limit`."""
         parts: list[_Plans] = []
         total = 0
         for query in range(len(priority)):
@@ -119,8 +121,8 @@ class _Plans:
             total += base.size
             if total > limit:
                 raise TooManyPlansError(
-                    f"more than {limit} plans of one size for {len(priority)} failed queries; "
-                    "use the planner `optimal` or `best_density`"
+                    f"too many plans for {len(priority)} failed queries; use the planner `optimal` or "
+                    "`best_density`"
                 )
             members = base.members.copy()
             members[:, query] = True

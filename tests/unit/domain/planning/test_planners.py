@@ -226,6 +226,16 @@ def test_enumeration_refuses_to_eat_the_memory() -> None:
         DynamicProgramming(max_plans=50).plan(problem)
 
 
+def test_enumeration_counts_plans_of_all_sizes() -> None:
+    problem = synthetic(1, fraction=0.5, queries=18)
+    made = DynamicProgramming().plan(problem).candidates
+    assert DynamicProgramming(max_plans=made).plan(problem).candidates == made
+    with pytest.raises(TooManyPlansError):
+        DynamicProgramming(max_plans=made - 1).plan(problem)
+    with pytest.raises(TooManyPlansError):
+        DynamicProgramming(max_entries=made * sum(problem.needs.shape) - 1).plan(problem)
+
+
 def test_bounded_search_does_not_lose_against_all_pairs() -> None:
     """At sizes at which Algorithm 3 can be run in full, the bounded search finds plans at least as good."""
     ratios = []
