@@ -26,7 +26,7 @@ from supervision.replicas import Replicas, replicas_named, replicas_set
 from supervision.reset import NotResetError, reset, reset_warning
 from supervision.rest import Rest, RestError
 from supervision.screen import Progress, access_box
-from supervision.start import MAIN_JOB, Started, StartOptions, start
+from supervision.start import MAIN_JOB, Started, StartOptions, StoppedError, start
 from supervision.status import status_show
 from supervision.stop import left_in_part, stop
 from supervision.supervisor import Supervisor
@@ -96,7 +96,7 @@ def _up(home: Path, *, detach: bool) -> int:
         return 0
     except Interrupted:
         return _interrupted(home, progress, detach=detach)
-    except (PortTakenError, BusyError) as error:
+    except (PortTakenError, BusyError, StoppedError) as error:
         sys.stderr.write(f"\nnot started: {error}\n")
         return 1
     except Exception as error:

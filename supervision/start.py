@@ -34,6 +34,10 @@ QUERIES_TIMEOUT = 240.0
 MAIN_JOB = "hashtags"
 
 
+class StoppedError(RuntimeError):
+    """Another command has ended what this one started."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
     """What `make up` was told. An empty `pipeline` deploys nothing; `input`, `rate` and `limit` are those
@@ -91,7 +95,7 @@ class Started:
 def start(home: Path, options: StartOptions, progress: Progress) -> Started:
     """Bring everything up, step by step. Raises `PortTakenError`, `NotReadyError`, `CommandFailedError`,
     `CoordinationUnavailableError`, `InvalidEnvironment`, `MissingProgramError`, `UnsafeHomeError` or another
-    `OSError`; the caller then ends what has been started."""
+    `OSError`; the caller then ends what has been started. With `StoppedError` there is nothing to end."""
     home_protect(home)
     leftovers_end(home, progress)
     profile_keep(home, options.profile, settled=not options.profile_changes)
@@ -253,14 +257,18 @@ def _wait_for_queries(started: Started, name: str, rest: Rest, progress: Progres
     """Show how the queries become available; a slow machine gets a note, not an error.
 
     The database may still hold the state before this start, so an epoch must have been committed since.
+    Raises `StoppedError`.
     """
+    supervisor = Supervisor(started.installation.home)
     deadline = time.monotonic() + QUERIES_TIMEOUT
     shown = ""
     committed: int | None = None
     while time.monotonic() < deadline:
         try:
             row = rest.get(f"topologies/{name}/")
-        except RestError:
+        except RestError as error:
+            if not supervisor.is_running():
+                raise StoppedError("everything was ended meanwhile, as by `make down`") from error
             time.sleep(0.5)
             continue
         committed = row["committed_epoch"] if committed is None else committed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,11 @@ from typing import Any
 import pytest
 
 from supervision import __main__ as command
+from supervision import start as beginning
 from supervision import stop as ending
+from supervision.access import Access
 from supervision.readiness import NotReadyError
+from supervision.rest import Rest
 from supervision.screen import Progress
 from supervision.turns import turn_to_stop
 
@@ -189,6 +193,28 @@ def test_one_command_at_a_time_starts_an_installation(
     assert codes == [-1, 1]
     assert stopped == []
     assert "is starting" in capsys.readouterr().err
+
+
+def test_a_start_that_waits_for_queries_ends_when_everything_is_stopped(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stopped: list[Path],
+) -> None:
+    def start(home: Path, options: Any, progress: Progress) -> Any:
+        installation: Any = SimpleNamespace(home=home)
+        beginning._wait_for_queries(
+            beginning.Started(installation, Access(url="", user="", password="", token="")),
+            "hashtags",
+            Rest("http://127.0.0.1:1/", ""),
+            progress,
+        )
+
+    monkeypatch.setattr(command, "start", start)
+    monkeypatch.setattr(time, "sleep", lambda seconds: pytest.fail("it waits"))
+    assert command._up(tmp_path, detach=True) == 1
+    assert "not started: everything was ended meanwhile" in capsys.readouterr().err
+    assert stopped == []
 
 
 def test_a_stop_goes_on_to_its_end(
