@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+_BEGAN: Final = time.time()
 
 
 class NotAllowedError(ValueError):
@@ -27,6 +32,8 @@ def allowed_object(dotted: str, modules: Sequence[str]) -> Any:
         )
     try:
         module = importlib.import_module(module_name)
+        if not hasattr(module, name) and _is_newer(module):
+            module = importlib.reload(module)
     except Exception as error:  # user code may fail in any way while it is imported
         raise NotAllowedError(
             f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
@@ -35,3 +42,11 @@ def allowed_object(dotted: str, modules: Sequence[str]) -> Any:
         return getattr(module, name)
     except AttributeError:
         raise NotAllowedError(f"module {module_name!r} has no {name!r}") from None
+
+
+def _is_newer(module: ModuleType) -> bool:
+    """Whether its file was written since this process began, which may have loaded the one before."""
+    try:
+        return Path(module.__file__ or "").stat().st_mtime > _BEGAN
+    except OSError:
+        return False

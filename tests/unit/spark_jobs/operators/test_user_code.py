@@ -172,3 +172,18 @@ def test_the_documented_example_is_valid() -> None:
     assert load_topology(load_yaml(example), OperatorCatalogue(())).queries == ["Counts[0]"]
     for kind in OperatorCatalogue(()).kinds():
         assert f"`{kind}`" in text or f"kind: {kind}`" in text
+
+
+def test_a_function_that_was_added_to_a_module_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Web servers have loaded the module before, to check another pipeline."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "of_a_team.py"
+    file.write_text("def first(rows): return rows\n")
+    allowed_object("of_a_team.first", ["of_a_team"])
+    with pytest.raises(NotAllowedError, match="has no 'second'"):
+        allowed_object("of_a_team.second", ["of_a_team"])
+    file.write_text("def first(rows): return rows\ndef second(rows): return rows\n")
+    assert callable(allowed_object("of_a_team.second", ["of_a_team"]))
+    del sys.modules["of_a_team"]
