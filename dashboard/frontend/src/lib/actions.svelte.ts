@@ -221,7 +221,11 @@ function resultText(operation: Operation): string {
 export const actions = new Actions();
 
 /** Why nothing can be asked of the server now, or the empty string. */
-export const unreachable = (): string => (store.stale ? `${store.stale} The page may be out of date. Actions are possible again when it is ${store.problem ? "up to date" : "connected"}.` : "");
+export function unreachable(): string {
+  if (!store.stale) return "";
+  if (store.link === "signed-out") return `${store.stale} Sign in again in another tab and come back: what you have filled in stays here.`;
+  return `${store.stale} The page may be out of date. Actions are possible again when it is ${store.problem ? "up to date" : "connected"}.`;
+}
 
 /** Why the user may not act now, or the empty string. Every action button shows it. `own`: about the user's own tokens. */
 export function whyNot(own = false): string {

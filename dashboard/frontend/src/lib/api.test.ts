@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { errorText, fetchOperatorProblems, fetchOperatorRows, fetchResults, fetchSamples } from "./api";
+import { errorText, fetchOperatorProblems, fetchOperatorRows, fetchResults, fetchSamples, session } from "./api";
 
 describe("errorText", () => {
   it("joins what the server says", () => {
@@ -37,5 +37,21 @@ describe("rows", () => {
   ])("have whole numbers of any size as they are: %s", async (_, ask) => {
     vi.stubGlobal("fetch", async () => new Response('{"rows": [{"id": 1350150750966603777, "least": -9223372036854775808, "count": 12, "share": 0.1234567890123456789, "far": 1e300, "text": "say \\"9007199254740993\\" 9007199254740993"}]}'));
     expect(await ask()).toEqual({ rows: [{ id: "1350150750966603777", least: "-9223372036854775808", count: 12, share: 0.12345678901234568, far: 1e300, text: 'say "9007199254740993" 9007199254740993' }] });
+  });
+});
+
+describe("the end of the session", () => {
+  const ended = session.ended;
+  afterEach(() => {
+    session.ended = ended;
+    vi.unstubAllGlobals();
+  });
+
+  it("is told once a question is answered with 401, and not by going to another page", async () => {
+    session.ended = vi.fn();
+    vi.stubGlobal("location", { assign: vi.fn() });
+    vi.stubGlobal("fetch", async () => new Response('{"errors": [{"path": "", "message": "Sign in."}]}', { status: 401 }));
+    await expect(fetchSamples("hashtags", 0, 1)).rejects.toThrow("Sign in.");
+    expect([vi.mocked(session.ended).mock.calls.length, vi.mocked(location.assign).mock.calls.length]).toEqual([1, 0]);
   });
 });

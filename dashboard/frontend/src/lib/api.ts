@@ -47,6 +47,10 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 /** JSON with whole numbers beyond 2^53, such as ids, as texts: the nearest number that JavaScript has would be another id. */
 const exactly = (text: string): string => text.replace(TOKENS, (token) => (/^-?\d+$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${token}"` : token));
 
+/** What is done once the session has ended: a page that shows nothing yet goes to sign in; one with a state keeps what was
+    filled in, and says so (`store.svelte.ts`). */
+export const session = { ended: (): void => location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`) };
+
 /** How long an answer to a question that changes nothing is awaited. A connection that is half open gives none. */
 const READING_MS = 60_000;
 
@@ -68,9 +72,7 @@ async function answer<T>(path: string, init: RequestInit = {}, read = (text: str
   } catch {
     // An answer that is not JSON is shown as text.
   }
-  if (response.status === 401 || (response.status === 403 && !boot.user)) {
-    location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`);
-  }
+  if (response.status === 401 || (response.status === 403 && !boot.user)) session.ended();
   if (!response.ok) throw new ApiError(errorText(body, response.status), response.status);
   return { body: body as T, tag: response.headers.get("ETag") ?? "" };
 }

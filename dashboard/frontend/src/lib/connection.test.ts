@@ -59,4 +59,15 @@ describe("a connection that is half open", () => {
     Silent.made[0]!.onmessage?.({ data: JSON.stringify({ type: "ping", at: 2 }) });
     expect(told).toEqual(["opened", "heard", "closed", "opened"]);
   });
+
+  it("is not tried again by itself where the session has ended, and is when the user comes back", () => {
+    const connection = new Connection("ws://here/", handlers);
+    connection.open();
+    connection.lose();
+    connection.refuse();
+    vi.advanceTimersByTime(60_000);
+    expect([told, Silent.made.length]).toEqual([["closed", "refused"], 1]);
+    connection.retryNow();
+    expect(Silent.made.length).toBe(2);
+  });
 });

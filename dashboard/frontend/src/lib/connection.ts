@@ -52,11 +52,16 @@ export class Connection {
     socket.onmessage = (message) => this.socket === socket && this.receive(String(message.data));
     socket.onclose = (event) => {
       if (this.socket !== socket) return;
-      if (event.code === 4401) {
-        this.forget();
-        this.handlers.refused();
-      } else this.lose();
+      if (event.code === 4401) this.refuse();
+      else this.lose();
     };
+  }
+
+  /** The session has ended. The page tries again when the user comes back to it, who may have signed in elsewhere. */
+  refuse(): void {
+    clearTimeout(this.timer);
+    this.forget();
+    this.handlers.refused();
   }
 
   /**

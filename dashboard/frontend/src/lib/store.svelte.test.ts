@@ -2,11 +2,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { EventsMessage, Handlers } from "./connection";
 import type { NumberedEvent, Snapshot } from "./entities.generated";
 
-const server = vi.hoisted(() => ({ snapshot: vi.fn(), handlers: null as unknown, subscribed: 0 }));
+const server = vi.hoisted(() => ({ snapshot: vi.fn(), handlers: null as unknown, subscribed: 0, session: { ended: (): void => {} } }));
 
 vi.mock("./api", () => ({
   ApiError: class extends Error {},
   fetchSnapshot: server.snapshot,
+  session: server.session,
   fetchRecent: () => Promise.reject(new Error("none")),
 }));
 vi.mock("./painted", () => ({ painted: () => Promise.resolve() }));
@@ -18,6 +19,9 @@ vi.mock("./connection", () => ({
     open(): void {}
     lose(): void {}
     retryNow(): void {}
+    refuse(): void {
+      (server.handlers as Handlers).refused();
+    }
     subscribe(): void {
       server.subscribed += 1;
     }
@@ -38,6 +42,7 @@ describe("the store", () => {
   let store: typeof import("./store.svelte").store;
   let handlers: Handlers;
   const settled = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
+  const signIn = vi.fn();
 
   beforeEach(async () => {
     vi.useFakeTimers();
@@ -46,6 +51,7 @@ describe("the store", () => {
     vi.stubGlobal("document", { addEventListener: () => {}, getElementById: () => null });
     vi.stubGlobal("addEventListener", () => {});
     server.snapshot.mockReset().mockResolvedValue(snapshot(10));
+    server.session.ended = signIn.mockReset();
     store = (await import("./store.svelte")).store;
     store.start();
     handlers = server.handlers as Handlers;
@@ -55,6 +61,11 @@ describe("the store", () => {
   afterEach(() => {
     vi.useRealTimers();
     vi.unstubAllGlobals();
+  });
+
+  it("stays where the session has ended, so that a form keeps what was filled in", () => {
+    server.session.ended();
+    expect([store.stale, signIn.mock.calls.length]).toEqual(["You were signed out.", 0]);
   });
 
   it("is stale while its state cannot be loaded again, and tries at once when it is told to", async () => {

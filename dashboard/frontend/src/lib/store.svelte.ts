@@ -1,6 +1,6 @@
 // The one store: snapshot over REST, numbered events over the websocket, and how fresh it all is.
 
-import { fetchRecent, fetchSnapshot, ApiError } from "./api";
+import { fetchRecent, fetchSnapshot, ApiError, session } from "./api";
 import { Connection, type EventsMessage } from "./connection";
 import { editsIn, type Edit } from "./edits";
 import { seconds } from "./format";
@@ -77,6 +77,8 @@ class Store {
       },
       refused: () => (this.link = "signed-out"),
     });
+    const signIn = session.ended;
+    session.ended = () => (this.loaded ? this.connection?.refuse() : signIn());
     void this.refetch();
     this.connection.open();
     setInterval(() => this.tick(), 500);
