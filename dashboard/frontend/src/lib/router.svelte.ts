@@ -17,7 +17,12 @@ export type Page =
   | { name: "missing"; path: string };
 
 export function parse(path: string): Page {
-  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  let parts: string[];
+  try {
+    parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  } catch {
+    return { name: "missing", path }; // such as an address that was cut off behind a %
+  }
   const [first, second] = parts;
   if (first === "topologies" && parts[2] === "queries" && parts.length === 4) return { name: "query", topology: second ?? "", query: parts[3] ?? "" };
   if (first === undefined || first === "topologies") {
