@@ -55,15 +55,18 @@ describe("the samples of an incident that is open", () => {
     expect(shown()).toHaveLength(1_000);
   });
 
-  it("are asked for again after an error, once more of them are missing", async () => {
+  it("are asked for again some seconds after an error", async () => {
+    vi.useFakeTimers();
     stored(range(300, 1_000));
     vi.mocked(fetchSamples).mockRejectedValueOnce(new Error("away"));
-    await fill();
-    await fill();
-    expect([older.failed, shown()[0]]).toEqual(["away", 300]);
-    stored(range(400, 1_000));
-    await fill();
-    expect(vi.mocked(fetchSamples).mock.calls).toEqual([["t", 100, 300], ["t", 100, 400]]);
+    for (const pause of [0, 4_000, 1_000, 0]) {
+      older.fill("t", 100, 1_000);
+      await vi.advanceTimersByTimeAsync(pause);
+      if (pause) expect([older.failed, shown()[0], vi.mocked(fetchSamples).mock.calls.length]).toEqual(["away", 300, 1]);
+    }
+    vi.useRealTimers();
+    flushSync();
+    expect(vi.mocked(fetchSamples).mock.calls).toEqual([["t", 100, 300], ["t", 100, 300]]);
     expect([older.failed, shown().length]).toEqual(["", 901]);
   });
 });

@@ -7,6 +7,8 @@ import { store } from "./store.svelte";
 
 /** Seconds that may be missing before the server is asked. */
 const MISSING = 15;
+/** Milliseconds until the server may be asked again after an error. */
+const AGAIN = 5_000;
 
 /** Reads samples of `from..to` that the store does not have, and those that the store has dropped since. */
 export class OlderSamples {
@@ -21,7 +23,7 @@ export class OlderSamples {
     return [...(this.older.get(topology) ?? []).filter((point) => point.at < first), ...known];
   }
 
-  /** To be called from an effect: fetches what is missing before the first sample of the store. */
+  /** To be called from an effect, and now and then: fetches what is missing before the first sample of the store. */
   fill(topology: string, from: number, to: number): void {
     const first = pointsOf(samplesOf(topology, from, to))[0]?.at ?? Infinity;
     const until = Math.min(to, first, store.serverNow());
@@ -36,7 +38,7 @@ export class OlderSamples {
         this.failed = "";
       },
       (error: unknown) => {
-        this.asked.set(topology, until);
+        setTimeout(() => this.asked.delete(topology), AGAIN);
         this.failed = error instanceof Error ? error.message : String(error);
       },
     );
