@@ -45,7 +45,6 @@ from domain.recovery.liveness import (
     SessionInterrupted,
     Stimulus,
     SuspicionCleared,
-    Ticked,
 )
 from workers.database import TRIES, refuses
 from workers.lifelines import Lifelines
@@ -128,7 +127,8 @@ class Watch(threading.Thread):
         try:
             while not self._finished.is_set():
                 self._beat = time.monotonic()
-                signals = self._signals_within(HURRIED_ROUND if self.detector.hurried else ROUND)
+                hurried = self.detector.hurried and self._coordination.connected
+                signals = self._signals_within(HURRIED_ROUND if hurried else ROUND)
                 try:
                     self._round(signals)
                     quarantine.tell()
@@ -191,7 +191,7 @@ class Watch(threading.Thread):
             # What has been observed until then counts all the same.
             log.exception("not everything was observed")
             quarantine.refuse("node watch", f"a round was cut short: {type(error).__name__}")
-        self._outbox.extend(self.detector.handle_stimulus(*stimuli, Ticked(self.now())))
+        self._outbox.extend(self.detector.handle_stimulus(*stimuli))
         self._record()
 
     def _observe(self, stimuli: list[Stimulus]) -> None:
@@ -202,31 +202,33 @@ class Watch(threading.Thread):
         coordination.check()
         if not coordination.connected:
             return
+        # Nodes are judged as of this moment: a round that waits, as for the database, hears no heartbeat.
+        at = self.now()
         registrations = coordination.registrations()
         self._lifelines.follow(registrations)
-        stimuli.append(NodesListed(self.now(), tuple(registrations)))
         names = {registration.id for registration in registrations}
         names |= {name for name, node in self.detector.nodes.items() if node.state != "lost"}
         stats = coordination.heartbeats(names)
-        stimuli += [HeartbeatRead(self.now(), one.id, one.session, one.at) for one in stats]
+        stimuli.append(NodesListed(at, tuple(registrations)))
+        stimuli += [HeartbeatRead(at, one.id, one.session, one.at) for one in stats]
         self._store_statistics(stats)
-        stimuli.extend(self._ask_drivers(coordination))
+        stimuli.extend(self._ask_drivers(coordination, at))
 
-    def _ask_drivers(self, coordination: WorkerSession) -> Iterable[Stimulus]:
+    def _ask_drivers(self, coordination: WorkerSession, at: float) -> Iterable[Stimulus]:
         self._refresh_topologies()
-        yield ExecutorsListed(self.now(), coordination.executors(self._topologies))
+        yield ExecutorsListed(at, coordination.executors(self._topologies))
         alive = {name for name, node in self.detector.nodes.items() if node.state == "alive"}
         for name, facts in coordination.topology_facts(self._topologies).items():
             try:
                 absent, working = nodes_seen(facts.driver, facts.plan)
                 overdue = self._absences.overdue(
-                    at=self.now(), topology=name, driver=facts.driver, plan=facts.plan, alive=alive
+                    at=at, topology=name, driver=facts.driver, plan=facts.plan, alive=alive
                 )
             except Exception as error:
                 log.exception("driver not understood", topology=name)
                 quarantine.refuse("driver", f"its report was not understood: {error!r}", topology=name)
                 continue
-            yield DriverSaw(self.now(), name, absent, working)
+            yield DriverSaw(at, name, absent, working)
             if overdue and facts.plan is not None:
                 self._absences.forget(name)
                 longest = max(overdue.values())

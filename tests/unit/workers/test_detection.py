@@ -1,0 +1,132 @@
+"""The rounds of the node watch, with a clock of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from coordination.session import CoordinationUnavailableError, SessionState
+from domain.messages import NodeRegistration, NodeStats
+from domain.recovery.events import NodesLost
+from workers import detection
+from workers.detection import Watch
+
+NAMES = ("node-1", "node-2")
+
+
+class Quiet:
+    """Lifelines of which there is no news."""
+
+    beat = 0.0
+    is_alive = staticmethod(lambda: True)
+    follow = staticmethod(lambda registrations: None)
+    news = staticmethod(list)
+
+
+class Coordination:
+    """A ZooKeeper in which nodes write heartbeats all the time, except those that are `silent`."""
+
+    def __init__(self, watch: Rounds) -> None:
+        self.watch, self.connected, self.hangs = watch, True, 0.0
+        self.silent: dict[str, float] = {}
+
+    def check(self) -> None: ...
+
+    def _answer(self) -> None:
+        if self.hangs:
+            self.watch.time += self.hangs
+            raise CoordinationUnavailableError("no answer")
+
+    def registrations(self) -> list[NodeRegistration]:
+        self._answer()
+        return [
+            NodeRegistration(
+                id=name, address="a", rack="r", slots=1, capacity=100, pid=1, session="s", registered_at=1.0
+            )
+            for name in NAMES
+        ]
+
+    def heartbeats(self, names: Iterable[str]) -> list[NodeStats]:
+        at = self.watch.time
+        return [
+            NodeStats(
+                id=name, at=self.silent.get(name, at), session="s", cpu_percent=0, memory_bytes=0,
+                disk_free_bytes=0,
+            )
+            for name in sorted(names)
+        ]  # fmt: skip
+
+    def executors(self, names: Iterable[str]) -> dict[str, Any]:
+        return {}
+
+    topology_facts = executors
+
+
+class Rounds(Watch):
+    """A watch whose rounds are made one by one; `decided` is what it would have recorded."""
+
+    def __init__(self) -> None:
+        self.time, self.storing, self.decided = 1000.0, 0.0, []
+        super().__init__()
+        self.zookeeper = Coordination(self)
+        self._coordination: Any = self.zookeeper
+        self._lifelines: Any = Quiet()
+        self._round([SessionState.CONNECTED])
+        for _ in range(60):
+            self.step()
+
+    def now(self) -> float:
+        return self.time
+
+    def step(self) -> None:
+        self.time += 0.5
+        self._round([])
+
+    def _store_statistics(self, stats: list[NodeStats]) -> None:
+        self.time += self.storing
+
+    def _refresh_topologies(self) -> None: ...
+
+    def _carry_out(self, decision: Any) -> None:
+        self.decided.append(decision)
+
+    @property
+    def states(self) -> set[str]:
+        return {node.state for node in self.detector.nodes.values()}
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Rounds:
+    monkeypatch.setattr(detection, "close_old_connections", lambda: None)
+    made = Rounds()
+    assert made.states == {"alive"}
+    return made
+
+
+def test_no_node_is_given_up_because_the_database_is_slow(watch: Rounds) -> None:
+    before = list(watch.decided)
+    watch.storing = 60.0
+    for _ in range(3):
+        watch.step()
+    assert watch.decided == before
+    assert watch.states == {"alive"}
+
+
+def test_no_node_is_given_up_because_zookeeper_hangs_and_the_session_does_not_know_yet(watch: Rounds) -> None:
+    before = list(watch.decided)
+    watch.zookeeper.hangs = 5.0
+    for _ in range(10):
+        watch.step()
+    watch.zookeeper.hangs, watch.zookeeper.connected = 0.0, False
+    watch.time += 60.0
+    watch.step()
+    assert watch.decided == before
+
+
+def test_a_node_that_is_silent_while_others_are_heard_is_given_up(watch: Rounds) -> None:
+    watch.zookeeper.silent = {"node-2": watch.time}
+    for _ in range(60):
+        watch.step()
+    assert [sorted(one.nodes) for one in watch.decided if isinstance(one, NodesLost)] == [["node-2"]]
