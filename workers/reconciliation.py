@@ -187,6 +187,8 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
             return
     if current is None and wanted.desired == "stopped":
         return
+    if topology.status == TopologyStatus.PAUSED and coordination.get(Paths.control(name), Control) is None:
+        coordination.put(Paths.control(name), Control(paused=True))  # before a driver finds that it is to run
     if current is None or current.value != wanted:
         coordination.put(Paths.spec(name), wanted)
 

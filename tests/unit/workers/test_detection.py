@@ -22,7 +22,9 @@ class Quiet:
     beat = 0.0
     is_alive = staticmethod(lambda: True)
     follow = staticmethod(lambda registrations: None)
-    news = staticmethod(list)
+
+    def news(self) -> list[Any]:
+        return []
 
 
 class Coordination:
@@ -68,7 +70,8 @@ class Rounds(Watch):
     """A watch whose rounds are made one by one; `decided` is what it would have recorded."""
 
     def __init__(self) -> None:
-        self.time, self.storing, self.decided = 1000.0, 0.0, []
+        self.time, self.storing = 1000.0, 0.0
+        self.decided: list[Any] = []
         super().__init__()
         self.zookeeper = Coordination(self)
         self._coordination: Any = self.zookeeper
