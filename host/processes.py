@@ -110,6 +110,17 @@ def processes_with_environment(entry: str) -> list[int]:
     return found
 
 
+def processes_of_program(name: str, directory: Path) -> list[int]:
+    """Processes of this program that work in this directory, whatever their environment holds."""
+    found: list[int] = []
+    for process in all_processes():
+        place = PROC / str(process.pid)
+        with contextlib.suppress(OSError):
+            if (place / "comm").read_text().strip() == name and (place / "cwd").samefile(directory):
+                found.append(process.pid)
+    return found
+
+
 def _lineage(pid: int) -> set[int]:
     """A process, its parent and so on."""
     found: set[int] = set()

@@ -8,7 +8,7 @@ import xmlrpc.client
 from pathlib import Path
 
 from host.detached import DetachedProcesses
-from host.processes import processes_with_environment, send
+from host.processes import processes_of_program, processes_with_environment, send
 from supervision.installation import INSTANCE, recorded_variables
 from supervision.readiness import NotReadyError
 from supervision.screen import Progress
@@ -24,6 +24,9 @@ ORDER = (
     ("web",),
     ("spark-master", "redis", "zookeeper"),
 )
+
+ENDS_WITHIN = 60.0
+"""Seconds that killed processes may take to end: on a busy host those with much memory need some."""
 
 
 def stop(home: Path, progress: Progress) -> bool:
@@ -60,7 +63,7 @@ def _stop(home: Path, progress: Progress) -> bool:
 
 def leftovers_end(home: Path, progress: Progress) -> bool:
     """Kill leftovers of an earlier start: recorded drivers, nodes and operations, then every process with
-    its instance mark in the environment."""
+    its instance mark in the environment, and its Redis."""
     found = False
     for kind in ("drivers", "nodes", "verify-operations", "savepoint-operations"):
         processes = DetachedProcesses(home / "run" / kind)
@@ -71,12 +74,19 @@ def leftovers_end(home: Path, progress: Progress) -> bool:
             if kind != "nodes":
                 processes.forget(record.name)
     mark = recorded_variables(home).get(INSTANCE, "none")
-    entry = f"{INSTANCE}={mark}"
-    deadline = time.monotonic() + 10
-    while (left := processes_with_environment(entry)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + ENDS_WITHIN
+    while (left := _left(home, mark)) and time.monotonic() < deadline:
         found = True
         for pid in left:
             send(pid, signal.SIGKILL)
         time.sleep(0.1)
     groups_remove(home)
     return found
+
+
+def _left(home: Path, mark: str) -> list[int]:
+    """Redis writes its title over its environment, so it is known by where it works."""
+    return [
+        *processes_with_environment(f"{INSTANCE}={mark}"),
+        *processes_of_program("redis-server", home / "redis"),
+    ]
