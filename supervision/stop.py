@@ -62,17 +62,18 @@ def _stop(home: Path, progress: Progress) -> bool:
 
 
 def leftovers_end(home: Path, progress: Progress) -> bool:
-    """Kill leftovers of an earlier start: recorded drivers, nodes and operations, then every process with
-    its instance mark in the environment, and its Redis."""
+    """Kill leftovers of an earlier start: every process with its instance mark in the environment and its
+    Redis, all at once, since a launcher that went on would take nodes that end for failed ones and delete
+    their disks; then what is left of recorded drivers, nodes and operations."""
     found = False
-    for kind in ("drivers", "nodes", "verify-operations", "savepoint-operations"):
-        processes = DetachedProcesses(home / "run" / kind)
+    kinds = {
+        kind: DetachedProcesses(home / "run" / kind)
+        for kind in ("drivers", "nodes", "verify-operations", "savepoint-operations")
+    }
+    for processes in kinds.values():
         for record in processes.all():
-            if processes.kill(record.name):
-                found = True
-                progress.say(f"ended {record.name}, left over")
-            if kind != "nodes":
-                processes.forget(record.name)
+            if record.alive:
+                progress.say(f"ending {record.name}, left over")
     mark = recorded_variables(home).get(INSTANCE, "none")
     deadline = time.monotonic() + ENDS_WITHIN
     while (left := _left(home, mark)) and time.monotonic() < deadline:
@@ -80,6 +81,11 @@ def leftovers_end(home: Path, progress: Progress) -> bool:
         for pid in left:
             send(pid, signal.SIGKILL)
         time.sleep(0.1)
+    for kind, processes in kinds.items():
+        for record in processes.all():
+            found = bool(processes.kill(record.name)) or found
+            if kind != "nodes":
+                processes.forget(record.name)
     groups_remove(home)
     return found
 
