@@ -85,8 +85,8 @@ def rule_update(
     rule = rule_get(name, lock=True)
     expected.require(rule_tag(rule), f"rule {name}")
     # Its topology may be gone, and stays as long as it is not changed.
-    given = {field: value for field, value in changes.items() if (field, value) != ("topology", rule.topology)}
-    accepted = {field: _accept(field, value) for field, value in given.items()}
+    given = [item for item in changes.items() if item != ("topology", rule.topology)]
+    accepted = {field: _accept(field, value) for field, value in given}
     before = _shown(rule)
     changed = {field: value for field, value in accepted.items() if getattr(rule, field) != value}
     if not changed:

@@ -57,7 +57,6 @@ from domain.recovery.liveness import (
     SessionInterrupted,
     Stimulus,
     SuspicionCleared,
-    Ticked,
     WatchedNode,
 )
 from domain.recovery.verdict import verdict
@@ -177,9 +176,6 @@ class FailureDetector:
             node.evidence.told(node.session, gone.get(name, {}), at=stimulus.at, has_executor=name in present)
         return []
 
-    def _handle_tick(self, stimulus: Ticked) -> list[Instruction]:
-        return []
-
     _HANDLERS: dict[type, Callable[..., list[Instruction]]] = {  # noqa: RUF012
         NodeKnown: _handle_known,
         SessionConnected: _handle_connected,
@@ -190,7 +186,6 @@ class FailureDetector:
         LifelineCut: _handle_cut,
         LifelineRestored: _handle_restored,
         ExecutorsListed: _handle_executors,
-        Ticked: _handle_tick,
     }
 
     # ---- judgement -------------------------------------------------------------------------------

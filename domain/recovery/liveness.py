@@ -136,13 +136,6 @@ class ExecutorsListed:
     drivers: Mapping[str, ExecutorsSeen]
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
-    """Time passed."""
-
-    at: float
-
-
 Stimulus = (
     NodeKnown
     | SessionConnected
@@ -153,7 +146,6 @@ Stimulus = (
     | LifelineCut
     | LifelineRestored
     | ExecutorsListed
-    | Ticked
 )
 
 

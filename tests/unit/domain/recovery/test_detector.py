@@ -11,6 +11,7 @@ from domain.recovery.detector import FailureDetector
 from domain.recovery.events import NodesLost
 from domain.recovery.liveness import (
     DriverSaw,
+    ExecutorsListed,
     HeartbeatRead,
     ImpossibleTransitionError,
     Instruction,
@@ -22,7 +23,6 @@ from domain.recovery.liveness import (
     SessionConnected,
     SessionInterrupted,
     SuspicionCleared,
-    Ticked,
 )
 
 LIMITS = Limits(heartbeat_interval=1.0, session_timeout=4.0)
@@ -307,6 +307,6 @@ def test_any_sequence_is_handled_and_no_node_is_lost_while_suspended(
             case "working":
                 said = detector.handle_stimulus(DriverSaw(at, "t", frozenset(), frozenset({name})))
             case _:
-                said = detector.handle_stimulus(Ticked(at))
+                said = detector.handle_stimulus(ExecutorsListed(at, {}))
         detector.validate_state()
         assert not (deaf and lost(said))
