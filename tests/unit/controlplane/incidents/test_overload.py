@@ -134,6 +134,15 @@ def test_nothing_is_parked_while_a_recovery_is_under_way(running: Topology) -> N
     assert parking_by_policy() == []
 
 
+@pytest.mark.parametrize(("state", "moves"), [("replaying", False), ("catching_up", True)])
+def test_partitions_move_only_once_all_is_restored(running: Topology, state: str, *, moves: bool) -> None:
+    on_one_node(running)
+    measured(1.3, lag=6.5, overloaded=8.0)
+    incident = Incident.objects.create(number=1, state=state, detected_at=now(), opened_at=now())
+    parking_by_policy()
+    assert ("while other nodes have room" in story(incident)) is moves
+
+
 def test_what_an_operator_parks_as_well_does_not_return_by_itself(running: Topology) -> None:
     measured(1.3, lag=6.5, overloaded=8.0)
     [incident] = parking_by_policy()

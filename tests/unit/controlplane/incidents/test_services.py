@@ -14,7 +14,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents import loading
 from controlplane.incidents.actions import incident_action, incident_order
-from controlplane.incidents.applying import StalePlan
+from controlplane.incidents.applying import Application, StalePlan
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.selectors import (
     entry_list,
@@ -45,6 +45,7 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get, node_name_next
 from controlplane.topologies.models import Query, Topology
 from domain.recovery.events import Looked, PartitionsLost, PlanPublished
+from domain.recovery.instructions import MarkPlan
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.incidents.places import driver, newest, now, queries_return, registration
 from tests.unit.controlplane.specs import BY
@@ -60,6 +61,17 @@ def lose(*names: str) -> Incident:
 
 def look(incident: Incident, *events: Any) -> Any:
     return incident_advance(number=incident.number, events=[*events, Looked(at=now().timestamp())])
+
+
+def test_a_plan_of_before_the_incident_stays_as_it_is(deployed: Topology) -> None:
+    incident = lose("node-1")
+    deployed.plans.update(state="published")
+    mark = MarkPlan(topology="counts", generation=1, state="superseded", reason="test")
+    Application(incident, now()).carry_out([mark])
+    assert newest().state == "published"
+    deployed.plans.update(incident=incident)
+    Application(incident, now()).carry_out([mark])
+    assert newest().state == "superseded"
 
 
 def test_whole_recovery_is_told_and_followed(deployed: Topology) -> None:
