@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { errorText, fetchOperatorProblems, fetchOperatorRows, fetchResults, fetchSamples, session } from "./api";
+import { act, errorText, fetchOperatorProblems, fetchOperatorRows, fetchResults, fetchSamples, fetchSnapshot, session } from "./api";
 
 describe("errorText", () => {
   it("joins what the server says", () => {
@@ -10,6 +10,23 @@ describe("errorText", () => {
     expect(errorText(null, 404)).toContain("no longer exists");
     expect(errorText("<html>", 502)).toBe("The server answered 502.");
   });
+});
+
+describe("a connection that gives no answer", () => {
+  afterEach(() => void vi.unstubAllGlobals());
+
+  it.each([
+    ["a question", () => fetchSnapshot(), "The server gave no answer within 60 s."],
+    ["an action", () => act("topologies/posts/pause/", {}, "key"), "The server gave no answer within 60 s. It may have done it all the same: look before you ask again."],
+  ])("is given up: %s", async (_, ask, told) => {
+    const deadline = new AbortController();
+    vi.spyOn(AbortSignal, "timeout").mockReturnValueOnce(deadline.signal);
+    vi.stubGlobal("document", { cookie: "csrftoken=x" });
+    vi.stubGlobal("fetch", (_: string, init: RequestInit) => new Promise((_resolve, reject) => init.signal?.addEventListener("abort", () => reject(init.signal?.reason))));
+    const answered = ask();
+    deadline.abort(new DOMException("", "TimeoutError"));
+    await expect(answered).rejects.toThrow(told);
+  }, 500);
 });
 
 describe("fetchSamples", () => {

@@ -51,20 +51,20 @@ const exactly = (text: string): string => text.replace(TOKENS, (token) => (/^-?\
     filled in, and says so (`store.svelte.ts`). */
 export const session = { ended: (): void => location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`) };
 
-/** How long an answer to a question that changes nothing is awaited. A connection that is half open gives none. */
-const READING_MS = 60_000;
+/** How long an answer is awaited. A connection that is half open gives none. */
+const LONGEST_MS = 60_000;
 
 /** The answer with its tag, by which an edit says what it was made from. */
 async function answer<T>(path: string, init: RequestInit = {}, read = (text: string): string => text): Promise<{ body: T; tag: string }> {
   let response: Response;
   let text: string;
   try {
-    const signal = init.method ? null : AbortSignal.timeout(READING_MS);
-    response = await fetch(BASE + path, { credentials: "same-origin", signal, ...init, headers: { Accept: "application/json", ...init.headers } });
+    response = await fetch(BASE + path, { credentials: "same-origin", signal: AbortSignal.timeout(LONGEST_MS), ...init, headers: { Accept: "application/json", ...init.headers } });
     text = await response.text();
   } catch (problem) {
     const late = problem instanceof DOMException && problem.name === "TimeoutError";
-    throw new ApiError(late ? `The server gave no answer within ${READING_MS / 1000} s.` : "The server cannot be reached.", 0);
+    const done = init.method ? " It may have done it all the same: look before you ask again." : "";
+    throw new ApiError(late ? `The server gave no answer within ${LONGEST_MS / 1000} s.${done}` : "The server cannot be reached.", 0);
   }
   let body: unknown = text;
   try {
