@@ -45,13 +45,27 @@ def operations_run(*, nodes: bool = True) -> None:
     pending."""
     kinds = [kind for kind in NO_DRIVER_NEEDED if nodes or not kind.startswith("node.")]
     alone: Any = Alone()
+    seen = None
     while True:
         time.sleep(POLL)
         try:
+            if (version := _version()) == seen:
+                continue
             waiting = Operation.objects.filter(state__in=OPERATION_OPEN, kind__in=kinds)
-            for pk in waiting.order_by("created_at").values_list("pk", flat=True):
+            found = list(waiting.order_by("created_at").values_list("pk", flat=True))
+            for pk in found:
                 operation_run(alone, str(pk))
+            seen = None if found else version
         except Exception as error:  # pages must be served in any case
             log.warning("operations not run", error=f"{type(error).__name__}: {error}")
-        finally:
             connection.close()
+            seen = None
+
+
+def _version() -> int:
+    """Of the database: another number once another connection has changed it, so that a server where nothing
+    happens looks at no rows."""
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        found: int = cursor.fetchone()[0]
+    return found

@@ -6,10 +6,13 @@ from __future__ import annotations
 import celery.app.base
 import channels.generic.websocket
 import django.contrib.admin.helpers
+import django.contrib.postgres.fields
 import django.core.management
 import django.db.backends.sqlite3.base
 import django.template.backends.django
+import django.test.client
 import kazoo.client
+import prometheus_client
 import redis.asyncio
 import requests
 import structlog
@@ -18,8 +21,12 @@ import uvicorn.protocols.websockets.auto
 import yaml
 
 import cli.main
+import domain.execution.shadows
 import domain.planning
+import domain.replication
 import domain.simulation.comparison
+import spark_jobs.operators.catalogue
+import spark_jobs.sources.prepare
 
 __all__ = [
     "celery",
@@ -28,8 +35,10 @@ __all__ = [
     "django",
     "domain",
     "kazoo",
+    "prometheus_client",
     "redis",
     "requests",
+    "spark_jobs",
     "structlog",
     "uvicorn",
     "yaml",
