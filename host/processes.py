@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,17 +80,35 @@ def numbering() -> str:
 
 
 def all_processes() -> Iterator[ProcessFacts]:
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            found = facts(int(entry.name))
-            if found is not None and found.state not in "ZX":
-                yield found
+    return _living(_numbers())
 
 
 def session_members(session: int) -> list[ProcessFacts]:
-    """Every living process of a session, the leader first."""
-    members = [process for process in all_processes() if process.session == session]
+    """Every living process of a session, the leader first. Agents ask every second, so files are read of
+    these only."""
+    own = (pid for pid in _numbers() if _may_be_in(session, pid))
+    members = [process for process in _living(own) if process.session == session]
     return sorted(members, key=lambda process: (process.pid != session, process.pid))
+
+
+def _numbers() -> list[int]:
+    return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+
+
+def _living(pids: Iterable[int]) -> Iterator[ProcessFacts]:
+    for pid in pids:
+        found = facts(pid)
+        if found is not None and found.state not in "ZX":
+            yield found
+
+
+def _may_be_in(session: int, pid: int) -> bool:
+    try:
+        return os.getsid(pid) == session
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # by a security module of the kernel: the process's file tells
+        return True
 
 
 def processes_with_environment(entry: str) -> list[int]:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from harness.eventually import eventually
+from host import processes
 from host.detached import DetachedProcess, DetachedProcesses
 from host.processes import (
     end_session,
@@ -52,6 +53,31 @@ def test_facts_of_this_process() -> None:
     assert found is not None
     assert (found.parent, found.session) == (os.getppid(), os.getsid(0))
     assert facts(2**22 + 1) is None
+
+
+def test_only_the_files_of_a_session_are_read(
+    family: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each agent asks every second, on machines with thousands of other processes."""
+    read: list[int] = []
+
+    def noted(pid: int) -> Any:
+        read.append(pid)
+        return facts(pid)
+
+    monkeypatch.setattr(processes, "facts", noted)
+    assert len(session_members(family.pid)) == 2
+    assert {os.getsid(pid) for pid in read} == {family.pid}
+
+
+def test_the_file_tells_where_the_kernel_refuses_the_session(
+    family: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(pid: int) -> int:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    monkeypatch.setattr(os, "getsid", refused)
+    assert len(session_members(family.pid)) == 2
 
 
 def test_a_session_holds_the_processes_that_left_the_group(family: subprocess.Popen[bytes]) -> None:
