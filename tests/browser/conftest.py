@@ -86,7 +86,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Serving
 @pytest.fixture(scope="package")
 def healthy(serving: Serving) -> Iterator[Server]:
     """Two healthy topologies, whose metrics change each second."""
-    yield from serving("healthy", still=False)
+    yield from serving("healthy", still=False, again=True)
 
 
 @pytest.fixture(scope="package")

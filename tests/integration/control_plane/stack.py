@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ class Stack:
         self.database = home / "db" / "resurge.sqlite3"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.celery_app = "workers.celery_app"
+        self._reading: sqlite3.Connection | None = None
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith(("RESURGE_", "DJANGO_"))},
             "RESURGE_HOME": str(home),
@@ -122,6 +122,9 @@ class Stack:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(20)
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
 
     def manage(self, *arguments: str) -> None:
         subprocess.run(
@@ -149,9 +152,14 @@ class Stack:
     # ---- what the database says ------------------------------------------------------------------
 
     def rows(self, statement: str, *parameters: object) -> list[sqlite3.Row]:
-        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=10)) as connection:
-            connection.row_factory = sqlite3.Row
-            return connection.execute(statement, parameters).fetchall()
+        """By a connection that is kept: a new one reads the whole schema first, and tests ask 20 times a
+        second."""
+        if self._reading is None:
+            self._reading = sqlite3.connect(
+                f"file:{self.database}?mode=ro", uri=True, timeout=10, check_same_thread=False
+            )
+            self._reading.row_factory = sqlite3.Row
+        return self._reading.execute(statement, parameters).fetchall()
 
     def node_states(self) -> dict[str, str]:
         return {row["name"]: row["state"] for row in self.rows("select name, state from nodes_node")}
