@@ -36,6 +36,8 @@ class Catalogue(Protocol):
 
     def inputs_taken(self, kind: str) -> int | None: ...
 
+    def joins(self, kind: str) -> bool: ...
+
     def columns(self, spec: TopologySpec) -> Mapping[str, Sequence[str]]: ...
 
 
@@ -57,13 +59,18 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
         problems = _cycle_problems(spec) or _key_problems(spec, catalogue)
     if problems:
         raise TopologyError(problems)
-    return Topology(_doubts_noted(spec, catalogue))
+    return Topology(_with_what_is_known(spec, catalogue))
 
 
-def _doubts_noted(spec: TopologySpec, catalogue: Catalogue) -> TopologySpec:
-    """What is stored and run names the doubts that there were when the specification was accepted."""
+def _with_what_is_known(spec: TopologySpec, catalogue: Catalogue) -> TopologySpec:
+    """What is stored and run names the doubts that there were when the specification was accepted, and says
+    of joins that they are."""
     operators = (
-        msgspec.structs.replace(operator, doubt=catalogue.doubt(operator.kind, operator.params))
+        msgspec.structs.replace(
+            operator,
+            doubt=catalogue.doubt(operator.kind, operator.params),
+            correlated=operator.correlated or catalogue.joins(operator.kind),
+        )
         for operator in spec.operators
     )
     return msgspec.structs.replace(spec, operators=tuple(operators))

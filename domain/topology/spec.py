@@ -66,12 +66,13 @@ class InputSpec(
 
 
 class OperatorSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An operator. `correlated` inputs are joined: losing one loses everything; `priority` (1 to 10) is
-    that of the queries an output operator defines. `cpu_request`: cores that are planned for each of its
-    partitions even where it was measured to take less, as requests are in Kubernetes. `deterministic` is what
-    the author says, None: nothing. `every`: how often the state of a key is stored where the guarantee of the
-    topology is bounded, `20s` or `500 events`; empty: as the topology says. `doubt` is not the author's:
-    loading puts there why the operator may not be deterministic, as far as the catalogue knows."""
+    """An operator. `correlated` inputs are joined: losing one loses everything; loading says so of kinds that
+    always join. `priority` (1 to 10) is that of the queries an output operator defines. `cpu_request`: cores
+    that are planned for each of its partitions even where it was measured to take less, as requests are in
+    Kubernetes. `deterministic` is what the author says, None: nothing. `every`: how often the state of a key
+    is stored where the guarantee of the topology is bounded, `20s` or `500 events`; empty: as the topology
+    says. `doubt` is not the author's: loading puts there why the operator may not be deterministic, as far as
+    the catalogue knows."""
 
     name: Name
     kind: str

@@ -46,6 +46,8 @@ class Operator(ABC):
     """Whether each table of the state is of one input, so that the inputs may be spread in different ways."""
     inputs_taken: ClassVar[int | None] = None
     """To how many operators it must subscribe; None: one or more."""
+    joins: ClassVar[bool] = False
+    """Whether it gives nothing without one of its inputs, for the kinds that are built in."""
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         """`inputs` are the names of the operators subscribed to, in the order of the specification."""
@@ -98,8 +100,9 @@ class Operator(ABC):
 
     def checkpoint(self, keys: pa.Table) -> Mask:
         """Of each of the changed keys whose turn it is, whether it is stored now; otherwise its turn comes
-        again in the next epoch. keys: `key`, as text; `events`, the rows that came for it since it was
-        stored; `since`, Unix seconds of the first of these."""
+        again in the next epoch where `every` counts events, else when that time has passed again. keys:
+        `key`, as text; `events`, the rows that came for it since it was stored; `since`, Unix seconds of the
+        first of these."""
         return np.ones(keys.num_rows, dtype=np.bool_)
 
     def serialise(self, state: StateTables, keys: KeySet) -> StateTables:

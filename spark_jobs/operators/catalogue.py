@@ -65,6 +65,10 @@ class OperatorCatalogue:
         """To how many operators a kind must subscribe, if not to any number."""
         return None if kind == SOURCE else _OPERATORS[kind].inputs_taken
 
+    def joins(self, kind: str) -> bool:
+        """Whether a kind gives nothing without one of its inputs."""
+        return kind != SOURCE and _OPERATORS[kind].joins
+
     def problems(self, kind: str, params: Mapping[str, Any]) -> list[str]:
         """What is wrong with the parameters, one sentence each; empty when all is well."""
         if kind == SOURCE:

@@ -43,6 +43,7 @@ class WindowedJoin(Operator):
     takes = ("size_s", "column", "time")
     state_by_input = True
     inputs_taken = 2
+    joins = True
 
     def __init__(self, params: Mapping[str, Any], inputs: Sequence[str]) -> None:
         super().__init__(params, inputs)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from domain.replication import FidelityModel, equal_rates
+from domain.replication.losses import what_is_left
 from domain.topology import FieldProblem, TopologyError, lines_told, load_topology, load_yaml
 from domain.values import LONGEST_CYCLE
 from spark_jobs.operators.catalogue import catalogue
@@ -341,6 +343,29 @@ def test_who_says_nothing_gets_what_is_known(given: dict[str, Any], doubt: str, 
     assert bool(topology.by_name["A"].doubt) is bool(doubt)
     assert topology.by_name["A"].deterministic is given.get("deterministic")
     assert load_topology(topology.to_data(), catalogue).deterministic is repeatable
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "joins"),
+    [
+        ("windowed_join", {"params": {"size_s": 10, "column": "text"}}, True),
+        ("windowed_join", {"params": {"size_s": 10, "column": "text"}, "correlated": False}, True),
+        ("union", {}, False),
+        ("union", {"correlated": True}, True),
+    ],
+)
+def test_a_join_is_correlated_whether_or_not_that_is_said(
+    kind: str, given: dict[str, Any], joins: bool
+) -> None:
+    """Else replicas and tentative output would be planned as if one input were enough."""
+    inputs = [{"from": name, "key": "text"} for name in ("S", "T")]
+    data = with_operator(kind=kind, inputs=inputs, **{"params": {}, **given})
+    data["operators"].append({**data["operators"][0], "name": "T"})
+    topology = load_topology(data, catalogue)
+    assert topology.by_name["A"].correlated is joins
+    model = FidelityModel(topology, equal_rates(topology))
+    left = what_is_left(model, [one for one in topology.partitions if not one.startswith("T")])
+    assert {one.outcome for one in left.queries} == {"stops" if joins else "lacks_input"}
 
 
 SPREAD = [
