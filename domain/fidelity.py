@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Literal
 
 import numpy as np
@@ -202,14 +203,14 @@ class FidelityModel:
         return frozenset(np.flatnonzero(self.flags_of([one])[0]).tolist())
 
     @cached_property
-    def needs(self) -> dict[int, frozenset[int]]:
-        """Of each partition in a cycle or below one what it cannot run without; of those in a cycle the same
-        for all, themselves included."""
-        topology, found = self.topology, dict[str, frozenset[int]]()
-        needs: dict[int, frozenset[int]] = {}
+    def needs(self) -> dict[int, int]:
+        """Of each partition in a cycle or below one what it cannot run without, as a set of `bits`; of those
+        in a cycle the same for all, themselves included."""
+        topology, found = self.topology, dict[str, int]()
+        needs: dict[int, int] = {}
         for group in topology.groups if topology.components else ():
-            above = frozenset[int]().union(*(found[source] for source in topology.above(group)))
-            own = above.union(self.index[partition] for partition in group)
+            above = reduce(or_, (found[source] for source in topology.above(group)), 0)
+            own = reduce(or_, (self.bits[self.index[partition]] for partition in group), above)
             found.update(dict.fromkeys(group, own))
             if group[0] in topology.cyclic:
                 inside = topology.operator_of(group[0]).name in topology.component_of

@@ -188,9 +188,8 @@ def _outlooks(model: FidelityModel, plan: Flags, left: Floats) -> Iterator[Query
         elif not plan[one]:
             reason = "gives nothing before it is recovered: it has no replica itself"
         elif one in model.needs:
-            lacking = sorted(
-                (other for other in model.needs[one] if not plan[other]), key=model.ranks.__getitem__
-            )
+            needs = model.members(model.needs[one])
+            lacking = sorted((other for other in needs if not plan[other]), key=model.ranks.__getitem__)
             more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
             names = ", ".join(model.partitions[other] for other in lacking[:5])
             reason = (

@@ -51,7 +51,7 @@ class ReplicationProgram:
         self.definitions: list[tuple[int | None, tuple[int, ...], tuple[tuple[int, float], ...]]] = []
         self._outputs: dict[tuple[int, int | None], int] = {}
         self._inputs: dict[tuple[int, int | None], int] = {}
-        self._wholes: dict[frozenset[int], int] = {}
+        self._wholes: dict[int, int] = {}
         self._ancestors = self._count_ancestors()
         costs = dict.fromkeys(range(self.count), 0.0)
         # Operators are in topological order: what a column depends on is there, so nothing recurses deeply.
@@ -138,10 +138,10 @@ class ReplicationProgram:
             through = self._input(origin, through)
         return self._column(one, (through,))
 
-    def _whole(self, needs: frozenset[int]) -> int:
-        """Whether all of these have a replica."""
+    def _whole(self, needs: int) -> int:
+        """Whether all of these, bits of the model, have a replica."""
         if needs not in self._wholes:
-            self._wholes[needs] = self._column(None, tuple(sorted(needs)))
+            self._wholes[needs] = self._column(None, tuple(sorted(self.model.members(needs))))
         return self._wholes[needs]
 
     def _input(self, origin: int, feed: int | None) -> int:

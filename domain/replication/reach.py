@@ -11,7 +11,7 @@ Source: section IV-C of *Tolerating Correlated Failures in Massively Parallel St
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +41,7 @@ class Links:
 
     operators: the partitions of each operator, as bits.
     above: by partition the feed of each of its inputs. below: by partition the feeds that it is a source of,
-    with its share. shares: by partition what each input is of all that it reads. needs: of partitions in a
-    cycle or below one these and all that they need, as bits.
+    with its share. shares: by partition what each input is of all that it reads.
     """
 
     origins: tuple[tuple[tuple[int, float], ...], ...]
@@ -51,7 +50,6 @@ class Links:
     above: tuple[tuple[int, ...], ...]
     below: tuple[tuple[tuple[int, float], ...], ...]
     shares: tuple[tuple[float, ...], ...]
-    needs: Mapping[int, int]
 
     @classmethod
     def of(cls, model: FidelityModel) -> Links:
@@ -83,7 +81,6 @@ class Links:
             tuple(map(tuple, above)),
             tuple(map(tuple, below)),
             tuple(shares),
-            {one: sum(model.bits[other] for other in needs | {one}) for one, needs in model.needs.items()},
         )
 
 
@@ -150,7 +147,7 @@ class Reach:
         """Ways from sources to the output of a partition, with itself."""
         bit = self.model.bits[one]
         if one in self.model.needs:
-            missing = self.links.needs[one] & ~self.plan
+            missing = (self.model.needs[one] | bit) & ~self.plan
             return [] if missing & ~self.allowed else [(missing.bit_count(), 1.0, missing)]
         if self.plan & bit:
             return [(0, self.left[one], 0)]

@@ -38,7 +38,7 @@ def complete_trees(model: FidelityModel, *, largest: int, most: int) -> list[int
             one = model.index[partition_id(operator.name, index)]
             own = 1 << one
             if one in model.needs:
-                whole = own | sum(1 << other for other in model.needs[one] - {one})
+                whole = sum(1 << other for other in model.members(model.needs[one] | model.bits[one]))
                 trees.append(frozenset({whole} if whole.bit_count() <= largest else ()))
                 continue
             above = [{tree for one in stream for tree in trees[one]} for stream in sources[index]]
