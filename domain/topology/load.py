@@ -38,6 +38,8 @@ class Catalogue(Protocol):
 
     def joins(self, kind: str) -> bool: ...
 
+    def state_params(self, kind: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
+
     def columns(self, spec: TopologySpec) -> Mapping[str, Sequence[str]]: ...
 
 
@@ -49,7 +51,7 @@ def load_topology(data: Mapping[str, Any], catalogue: Catalogue) -> Topology:
         *_operator_problems(spec, catalogue),
         *_stream_problems(spec, reported),
         *_checkpoint_problems(spec),
-        *_guarantee_problems(spec),
+        *_guarantee_problems(spec, catalogue),
         *_size_problems(spec),
         *([] if reported else _output_problems(spec)),
     ]
@@ -138,7 +140,7 @@ def _checkpoint_problems(spec: TopologySpec) -> list[FieldProblem]:
     return []
 
 
-def _guarantee_problems(spec: TopologySpec) -> list[FieldProblem]:
+def _guarantee_problems(spec: TopologySpec, catalogue: Catalogue) -> list[FieldProblem]:
     """What a bounded guarantee excludes, and how often the states of keys are stored."""
     texts = [("key_saving.every", spec.key_saving.every)]
     texts += [(f"operators[{i}].every", one.every) for i, one in enumerate(spec.operators) if one.every]
@@ -147,6 +149,12 @@ def _guarantee_problems(spec: TopologySpec) -> list[FieldProblem]:
         given = [path for path, _ in texts[1:]] + ["key_saving"] * (spec.key_saving != KeySavingSpec())
         why = "has no effect where the guarantee is exact: set `guarantee: bounded`, or leave it out"
         return problems + [FieldProblem(path, why) for path in given]
+    kinds = set(catalogue.kinds())
+    problems += [
+        FieldProblem(f"operators[{i}].every", f"has no effect: {one.name!r} ({one.kind}) keeps no state")
+        for i, one in enumerate(spec.operators)
+        if one.every and one.kind in kinds and catalogue.state_params(one.kind, one.params) is None
+    ]
     if spec.checkpoint_mode == "synchronous":
         what = "must be asynchronous where the guarantee is bounded, which has no checkpoint of the whole"
         problems.append(FieldProblem("checkpoint_mode", what))

@@ -45,6 +45,15 @@ def test_what_only_a_bounded_guarantee_uses_is_refused_without_it(given: dict[st
     assert "no effect where the guarantee is exact" in problem
 
 
+def test_only_operators_with_state_say_how_often_it_is_stored() -> None:
+    stateless = {"kind": "union", "params": {}, "every": "5s"}
+    assert problems(stateless, guarantee="bounded") == [
+        "operators[1].every: has no effect: 'W' (union) keeps no state"
+    ]
+    (problem,) = problems({**stateless, "kind": "magic"}, guarantee="bounded")
+    assert problem.startswith("operators[1].kind")
+
+
 @pytest.mark.parametrize(
     ("given", "path"),
     [
