@@ -18,7 +18,7 @@ from domain.topology.spec import InputSpec, OperatorSpec
 from spark_jobs.operators.base import Combinable, Operator
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.state.key_hash import hash_strings
-from spark_jobs.state.key_states import key_texts
+from spark_jobs.state.key_states import in_one_form, key_texts
 
 EMPTY = b""
 KEY = "key"
@@ -153,16 +153,24 @@ def _parts(
             f" {stream.key!r}, but they have {', '.join(table.column_names)}",
             "Name one of these as the `key` of the stream, or give the rows that column.",
         )
-    bucket = key_buckets(table.column(stream.key), len(targets))
+    try:
+        bucket = key_buckets(table.column(stream.key), len(targets))
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise OperatorError(
+            f"rows of {stream.source} are spread over the partitions of {target.name} by a column"
+            f" {stream.key!r} whose values cannot be read as text: {table.column(stream.key).type}",
+            "Name another column as the `key` of the stream, or make it text before, such as with"
+            " `CAST(... AS VARCHAR)` in `sql`.",
+        ) from error
     for offset, position in enumerate(targets):
         yield position, table.filter(pa.array(bucket == offset))
 
 
 def key_buckets(column: pa.ChunkedArray, count: int, *cuts: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The target of each row by a hash of its key that is the same in every process and on every machine;
-    all rows without a key have the same. cuts: how many partitions `merge` streams behind it lead to, see
-    `Routing`."""
-    encoded = pc.dictionary_encode(key_texts(column))
+    all rows without a key have the same, and so have equal keys of different types, for joins. cuts: how many
+    partitions `merge` streams behind it lead to, see `Routing`."""
+    encoded = pc.dictionary_encode(key_texts(in_one_form(column)))
     bucket = (hash_strings(encoded.dictionary) % np.uint64(count)).astype(np.int64)
     for before, after in pairwise((count, *cuts)):
         bucket = bucket * after // before

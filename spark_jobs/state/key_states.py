@@ -37,6 +37,26 @@ def key_texts(column: pa.ChunkedArray) -> pa.Array:
     return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
 
 
+def in_one_form(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """With the same text for keys that are equal: numbers in the form of whole ones where they are, and times
+    of any kind in that of microseconds. Different keys may have the same."""
+    kind = column.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        if pa.types.is_timestamp(kind):
+            column = column.cast(pa.timestamp(kind.unit))
+        return column.cast(pa.timestamp("us"), safe=False)
+    if pa.types.is_decimal(kind):
+        shorter = pc.replace_substring_regex(column.cast(pa.string()), r"(\.[0-9]*?)0+(E|$)", r"\1\2")
+        shorter = pc.replace_substring_regex(shorter, r"\.(E|$)", r"\1")
+        return pc.replace_substring_regex(shorter, r"^0E.*", "0")
+    if pa.types.is_floating(kind):
+        numbers = column.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less(pc.abs(numbers), 2.0**63))
+        digits = pc.if_else(whole, numbers, None).cast(pa.int64(), safe=False).cast(pa.string())
+        return pc.coalesce(digits, column.cast(pa.string()))
+    return column
+
+
 class KeySet:
     """Some keys of a state. `keys`: as text, each once; None: all there are. column: of a table of the state,
     which of its columns has the key."""

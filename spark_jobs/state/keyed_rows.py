@@ -57,7 +57,10 @@ def equal_keys(one: pa.Table, other: pa.Table, names: Sequence[str]) -> Any:
     same = np.ones(one.num_rows, dtype=bool)
     for name in names:
         mine, its = one.column(name), other.column(name)
-        equal = pc.fill_null(pc.equal(mine, its), False)
+        if pa.types.is_null(mine.type) or pa.types.is_null(its.type):  # nothing is equal to another value
+            equal = pa.repeat(False, one.num_rows)
+        else:
+            equal = pc.fill_null(pc.equal(mine, its), False)
         if mine.null_count and its.null_count:
             equal = pc.or_(equal, pc.and_(pc.is_null(mine), pc.is_null(its)))
         if pa.types.is_floating(mine.type) and pa.types.is_floating(its.type):

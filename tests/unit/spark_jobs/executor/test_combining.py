@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
-from spark_jobs.executor.exchange import key_buckets, route
+from spark_jobs.executor.exchange import _parts, key_buckets, route
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
+from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.window import COMBINED, SECOND
 from spark_jobs.state.tables import StateTables
 
@@ -145,3 +147,34 @@ def test_rows_without_a_key_go_to_one_target() -> None:
     known = column.filter(column.is_valid())
     np.testing.assert_array_equal(buckets[[0, 2]], key_buckets(known, 3))
     assert set(key_buckets(pa.chunked_array([[None, None]], pa.null()), 2)) <= {0, 1}
+
+
+DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
+TIMES = [pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("ms", "Europe/Berlin")]
+WHOLE = pa.array([5, -7, 10**15])
+PARTS = ["0.5", "-0.25", "0"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [WHOLE, WHOLE.cast(pa.float64()), WHOLE.cast(pa.decimal128(38, 3))],
+        [pa.array([0.5, -0.25, 0.0]), pa.array([0.5, -0.25, -0.0], pa.float32())],
+        [pa.array(PARTS).cast(kind) for kind in (pa.float64(), pa.decimal128(20, 2), pa.decimal128(20, 8))],
+        [pa.array(["0.0000001", "3"]).cast(pa.decimal128(20, scale)) for scale in (7, 9)],
+        [pa.array(DAYS), *(pa.array(DAYS).cast(pa.timestamp("s")).cast(kind) for kind in TIMES)],
+    ],
+)
+def test_equal_keys_of_different_types_have_one_target(columns: list[pa.Array]) -> None:
+    """A join would lose the pairs else."""
+    targets = [key_buckets(pa.chunked_array([column]), 97).tolist() for column in columns]
+    assert targets == [targets[0]] * len(columns)
+
+
+@pytest.mark.parametrize("column", [pa.array([[1]]), pa.array([{"a": 1}]), pa.array([b"\xff"])])
+def test_keys_that_are_no_text_are_told(column: pa.Array) -> None:
+    table = pa.table({"ts": [1], "key": column})
+    with pytest.raises(
+        OperatorError, match=r"spread over the partitions of T by a column 'key' whose values"
+    ):
+        list(_parts(InputSpec(source="S"), OperatorSpec(name="T", kind="union"), range(2), table))

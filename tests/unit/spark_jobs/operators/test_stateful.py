@@ -98,6 +98,16 @@ class TestDistinct:
             assert process(operator, state, 0, {"A": other(repeated + 100.0)}) == []
 
     @pytest.mark.parametrize("params", [{}, {"size_s": 10}])
+    def test_a_column_may_be_without_a_value_for_whole_epochs(self, params: dict[str, Any]) -> None:
+        """Tables that Python code makes of such rows have no type for it."""
+        operator, state = Distinct({"columns": ["v"], **params}, ["A"]), empty()
+        passed = []
+        for values in ([None], [None, None], ["a", None], [None], ["a", "b"]):
+            table = pa.table({"ts": pa.array([1] * len(values)), "v": values})
+            passed += [row["v"] for row in process(operator, state, 0, {"A": table})]
+        assert passed == [None, "a", "b"]
+
+    @pytest.mark.parametrize("params", [{}, {"size_s": 10}])
     def test_nan_is_passed_once(self, params: dict[str, Any]) -> None:
         operator, state = Distinct({"columns": ["v"], **params}, ["A"]), empty()
         values = [math.nan, 1.0, None, math.nan]
