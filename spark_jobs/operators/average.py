@@ -45,6 +45,8 @@ class WindowAverage(SlidingWindow):
         if table.column_names in (SUMMED, EARLIER):
             return self._by_own_panes(_in_halves(table))
         values = column_of(table, self.params["value"], self.kind)
+        if pa.types.is_null(values.type):
+            values = values.cast(pa.int64())
         if not pa.types.is_integer(values.type):
             raise OperatorError(
                 f"window_average needs whole numbers, but column {self.params['value']!r} is {values.type}",

@@ -72,6 +72,8 @@ class Filter(Operator):
         try:
             if comparison in _WITHOUT_VALUE:
                 return pc.is_null(column) if comparison == "is_null" else pc.is_valid(column)
+            if pa.types.is_null(column.type):  # an epoch of Python code without any value
+                return column.cast(pa.bool_())
             if comparison in _TEXT_TESTS:
                 return _TEXT_TESTS[comparison](column, value)
             if comparison in ("in", "not_in"):

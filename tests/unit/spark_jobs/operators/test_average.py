@@ -134,6 +134,14 @@ def test_values_that_are_no_whole_numbers_are_refused(kind: pa.DataType) -> None
         operator.combine(table([(1, "a", None)], kind))
 
 
+def test_a_column_without_any_value_has_no_type_and_no_mean() -> None:
+    rows = table([(1, "a", None)], pa.null())
+    operator = WindowAverage({"value": "speed", "size_s": 1}, ["A"])
+    context = EpochContext(1, 0, 0, final=True)
+    found = operator.process(context, {"A": [rows]}, StateTables({}, {}, {}))
+    assert found is None or not found.num_rows
+
+
 @pytest.mark.parametrize("missing", ["ts", "key", "speed"])
 def test_a_missing_column_is_named(missing: str) -> None:
     operator = WindowAverage({"size_s": 1, "value": "speed"}, ["P"])

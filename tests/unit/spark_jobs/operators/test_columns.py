@@ -107,6 +107,15 @@ def test_a_dictionary_is_compared_by_its_values(comparison: str, value: Any) -> 
 
 
 @pytest.mark.parametrize(
+    ("comparison", "value"), [("==", "b"), (">", 1.5), ("not_in", [1]), ("contains", "b")]
+)
+def test_a_column_without_any_value_has_no_type_and_nothing_holds(comparison: str, value: Any) -> None:
+    """As in tables that Python code makes of rows, for some of the epochs."""
+    assert kept(pa.nulls(3), comparison, value) == []
+    assert kept(pa.nulls(3), "is_null", None) == [None] * 3
+
+
+@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"comparison": "==", "value": 1}, "column must be the name of a column, not None"),
