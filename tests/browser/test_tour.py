@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.browser.asking import read, sideways
 from tests.browser.conftest import enter
 from tests.browser.screenshots import EXPECTED
 from tests.browser.servers import Server
-from tests.browser.tour import FRAMES, listen, stops, visit
+from tests.browser.tour import FRAMES, Stop, listen, stops, visit
 
 pytestmark = pytest.mark.browser
 
@@ -68,6 +69,31 @@ def test_a_phone_has_room_for_whatever_the_bar_says(healthy: Server, page: Any) 
         assert page.locator("header .word").bounding_box()["width"] > 12
         for button in page.locator("header button:visible, header summary:visible").all():
             assert button.bounding_box()["x"] + button.bounding_box()["width"] <= 360
+
+
+CUT = """all => all.filter((one) => one.scrollWidth > one.clientWidth + 1
+  || one.getBoundingClientRect().right > one.parentElement.getBoundingClientRect().right).map((one) => one.textContent)"""
+"""Texts that are wider than their place."""
+
+
+def test_a_phone_has_what_an_operator_reads_and_presses(broken: Server, page: Any) -> None:
+    def date_back(route: Any) -> None:
+        answer = route.fetch()
+        text = re.sub(r'("opened_at":\s*)"\d{4}-', r'\1"2024-', answer.text())
+        route.fulfill(response=answer, body=text)
+
+    page.route("**/api/v1/snapshot/", date_back)
+    page.set_viewport_size(PHONE)
+    enter(page, broken, "/incidents/2/")
+    assert " 2024, " in page.inner_text(".strip")
+    assert page.locator(".strip .value").evaluate_all(CUT) == []
+    visit(page, Stop("alerts", "/alerts/"))
+    assert page.locator("section[aria-label=Firing] th:has-text('What to do')").is_visible()
+    visit(page, Stop("settings", "/topologies/hashtags/?tab=settings"))
+    tab = page.locator("[role=tab][aria-selected=true]").bounding_box()
+    assert 0 <= tab["x"] and tab["x"] + tab["width"] <= PHONE["width"]
+    visit(page, Stop("queries", "/topologies/hashtags/"))
+    assert page.locator("section:has([role=tab]) button:text-is('Park…')").first.is_visible()
 
 
 ADMIN = (
