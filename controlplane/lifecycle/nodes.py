@@ -139,14 +139,19 @@ def _move_and_tell(node: Node, to: NodeState, kind: EventKind, *, reason: str, a
 
 
 @writing
-def nodes_lost(*, evidence: Mapping[str, str], at: datetime) -> Incident | None:
+def nodes_lost(*, evidence: Mapping[str, str], at: datetime, left: bool = False) -> Incident | None:
     """Give nodes up (name -> evidence) and open or grow an incident, in one transaction.
 
-    A drained node on which nothing runs has `left` instead. None if there is nothing new.
+    A drained node on which nothing runs has `left` instead. None if there is nothing new. left: they are
+    nodes that left as the installation stopped, and do not come back with what ran there.
     """
     hosting = nodes_hosting()
     lost: dict[str, str] = {}
-    known = Node.objects.select_for_update().filter(name__in=evidence).exclude(state__in=NODE_GONE)
+    known = Node.objects.select_for_update().filter(name__in=evidence)
+    if left:
+        known = known.filter(name__in=hosting, state=NodeState.LEFT)
+    else:
+        known = known.exclude(state__in=NODE_GONE)
     for node in known.order_by("name"):
         gone_in_order = node.state == NodeState.DRAINING and node.name not in hosting
         to = NodeState.LEFT if gone_in_order else NodeState.LOST

@@ -23,7 +23,7 @@ NODE_MOVES: Mapping[NodeState, frozenset[NodeState]] = {
     NodeState.DRAINING: frozenset({NodeState.ALIVE, NodeState.LOST, NodeState.LEFT}),
     # Either may register again: a node behind a cut network, or one whose request was given up too early.
     NodeState.LOST: frozenset({NodeState.ALIVE}),
-    NodeState.LEFT: frozenset({NodeState.ALIVE}),
+    NodeState.LEFT: frozenset({NodeState.ALIVE, NodeState.LOST}),
 }
 
 REQUEST_MOVES: Mapping[NodeRequestState, frozenset[NodeRequestState]] = {

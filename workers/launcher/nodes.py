@@ -17,7 +17,8 @@ from django.utils import timezone
 from controlplane.events.services import writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.services import story_add
-from controlplane.nodes.choices import NODE_PRESENT, NODE_REQUEST_OPEN, NodeRequestState
+from controlplane.lifecycle.nodes import nodes_lost
+from controlplane.nodes.choices import NODE_PRESENT, NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import (
     FIRST_KEY,
@@ -194,18 +195,27 @@ def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> No
     """Bring the requests up to date with what the provider has, and release what nothing needs: a node that
     died, of which nothing may go on working since it never comes back under its name, and one that was
     started for a request that is over, unless it has registered and serves as a spare. A node that was
-    started and is not listed is given up."""
+    started and is not listed is given up. One of the last run that ended before it registered is lost once
+    the others are back: detection, which knows that it left, does not miss it."""
     by_name = {node.description.name: node for node in known}
     requests = {row.node_name: row for row in NodeRequest.objects.filter(node_name__in=by_name)}
     present = set(
         Node.objects.filter(name__in=by_name, state__in=NODE_PRESENT).values_list("name", flat=True)
     )
+    failed = {name for name, row in requests.items() if row.state == NodeRequestState.FAILED}
+    left = Node.objects.filter(name__in=by_name.keys() - failed, state=NodeState.LEFT)
+    back = set(left.values_list("name", flat=True))
+    coming = any(by_name[name].alive for name in back)
+    ended: dict[str, str] = {}
     for name, node in by_name.items():
         request = requests.get(name)
         state = request.state if request is not None else ""
         if not node.alive:
+            if coming and name in back:
+                continue  # what ran on the others would be restored elsewhere, too
             log.warning("node is dead", node=name, pid=node.pid)
             _release(provider, name)
+            ended[name] = "it was started again, and ended before it registered; see its log"
             if request is not None and state == NodeRequestState.STARTED:
                 request_give_up(request=request, error=f"{name} ended before it registered; see its log")
         elif request is not None and state == NodeRequestState.PENDING and node.started:
@@ -213,6 +223,8 @@ def nodes_compare(*, provider: NodeProvider, known: Iterable[RunningNode]) -> No
         elif state == NodeRequestState.FAILED and name not in present:
             log.warning("node released: its request is over", node=name)
             _release(provider, name)
+    if not back.isdisjoint(ended):
+        nodes_lost(evidence=ended, at=timezone.now(), left=True)
     for request in requests_unregistered(before=timezone.now() - UNLISTED):
         if request.node_name not in by_name:
             error = (
