@@ -309,10 +309,15 @@ class Session:
     def release(self, path: str) -> None:
         """Delete an ephemeral znode that this session holds; one of another session stays."""
         deadline = self._begin()
-        znode = self._read([path], deadline)[path]
-        if znode is not None and self.session and _owner(znode[1]) == self.session:
-            # No other session can have taken it: it would have deleted this one first.
-            self._results([(path, self._client.delete_async(path, version=znode[1].version))], deadline)
+        while True:
+            znode = self._read([path], deadline)[path]
+            if znode is None or not self.session or _owner(znode[1]) != self.session:
+                return
+            try:
+                self._results([(path, self._client.delete_async(path, version=znode[1].version))], deadline)
+                return
+            except BadVersionError:
+                continue  # another thread of this process, or a session that took it, has written meanwhile
 
     def delete_tree(self, path: str, *, depth: int | None = None) -> None:
         """Delete a znode, if it is there, and everything below it. depth: how many levels that is, most

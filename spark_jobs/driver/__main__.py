@@ -130,7 +130,8 @@ def _report(
 ) -> None:
     """Tell operators why the driver ended; the launcher starts it again."""
     where, hint = getattr(error, "where", "driver"), getattr(error, "hint", "See the driver's log.")
-    telemetry.send(ProblemReport(topology=topology, where=where, what=str(error), hint=hint))
+    what = str(error) or type(error).__name__
+    telemetry.send(ProblemReport(topology=topology, where=where, what=what, hint=hint))
     telemetry.send(
         DriverStatus(
             topology=topology,
@@ -141,7 +142,7 @@ def _report(
             head=0,
             committed=0,
             checkpoint=coordination.latest.checkpoint if coordination.latest else 0,
-            error=str(error),
+            error=what,
             at=time.time(),
         )
     )

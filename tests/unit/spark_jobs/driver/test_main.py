@@ -57,6 +57,8 @@ def ending(monkeypatch: pytest.MonkeyPatch, error: Exception) -> int:
 def test_an_error_is_reported(monkeypatch: pytest.MonkeyPatch, sent: list[Any]) -> None:
     assert ending(monkeypatch, RuntimeError("five jobs failed")) == 1
     assert [type(one) for one in sent] == [ProblemReport, DriverStatus]
+    assert ending(monkeypatch, TimeoutError()) == 1
+    assert (sent[2].what, sent[3].error) == ("TimeoutError", "TimeoutError")
 
 
 def test_one_that_makes_way_reports_no_failure(monkeypatch: pytest.MonkeyPatch, sent: list[Any]) -> None:
