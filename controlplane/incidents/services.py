@@ -240,6 +240,8 @@ def _note_returned_queries(incident: Incident, application: Application) -> bool
     if not waiting:
         return False
     queries = Query.objects.filter(topology__name__in=failed, available=True)
+    if incident.closed_at is not None:  # what was deployed since has nothing to do with it
+        queries = queries.filter(topology__deployed_at__lte=incident.closed_at)
     available = {
         f"{name}/{partition_id(operator, index)}"
         for name, operator, index in queries.values_list(

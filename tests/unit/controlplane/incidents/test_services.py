@@ -39,11 +39,12 @@ from controlplane.lifecycle.nodes import (
     nodes_lost,
     nodes_suspect,
 )
-from controlplane.lifecycle.topologies import topology_undeploy
+from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.choices import NODE_REQUEST_OPEN
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get, node_name_next
 from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.telemetry import topology_stopped
 from domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from domain.recovery.instructions import MarkPlan
 from tests.unit.controlplane.following import Follower
@@ -170,6 +171,19 @@ def test_an_undeployed_topology_is_not_waited_for(deployed: Topology) -> None:
     look(incident)
     assert incident_get(1).state == "closed"
     assert Follower().entities["incident"]["1"]["health"]["word"] == "Closed, 0 of 3 back"
+
+
+def test_queries_of_a_later_deployment_have_not_returned(deployed: Topology) -> None:
+    incident = restored("node-1")
+    topology_undeploy(name="counts", **BY)
+    look(incident)
+    topology_stopped(name="counts")
+    topology_deploy(name="counts", **BY)
+    queries_return(1.0)
+    incident_queries_note(number=1)
+    row = incident_get(1)
+    assert (row.state, row.all_queries_at, row.summary.get("returned", {})) == ("closed", None, {})
+    assert "available again" not in " ".join(one.text for one in entry_list(1))
 
 
 def test_an_operator_accepts_that_queries_are_not_available(deployed: Topology) -> None:
