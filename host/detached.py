@@ -136,11 +136,15 @@ class DetachedProcesses:
         records = (self.get(path.stem) for path in sorted(self._directory.glob("*.json")))
         return [record for record in records if record is not None]
 
-    def exit_code(self, name: str) -> int | None:
+    def exit_code(self, name: str, *, within: float = 0.0) -> int | None:
         """Exit code of a process that this object started; None while it runs or if another object started
-        it."""
+        it. within: seconds to wait for it: one that is not alive any more may have threads that still end."""
         child = self._children.get(name)
-        return None if child is None else child.poll()
+        if child is None:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.wait(within)
+        return None
 
     def kill(self, name: str) -> int:
         """SIGKILL the whole session; returns the number of processes killed."""

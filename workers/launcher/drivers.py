@@ -27,6 +27,9 @@ HEALTHY_AFTER = 60.0
 # checkpoint.
 STOP_PATIENCE = 15.0
 STOP_GRACE = 10.0
+THREADS_END = 5.0
+"""Seconds that the threads of a driver which has ended may take: without its exit code it would be started
+again, although it has completed."""
 
 
 def driver_command(topology: str) -> list[str]:
@@ -111,7 +114,7 @@ class Drivers:
         log.info("driver started", topology=one.topology, pid=record.pid)
 
     def _exited(self, record: DetachedProcess, wanted: WantedDriver | None, now: float) -> None:
-        code = self._processes.exit_code(record.name)
+        code = self._processes.exit_code(record.name, within=THREADS_END)
         self._processes.kill(record.name)  # its JVM, should that have survived
         self._processes.forget(record.name)
         self._unwanted_since.pop(record.name, None)

@@ -165,3 +165,16 @@ time.sleep(60)
 """
     assert reconcile_until(driver.launcher(), [WANTED], (driver.home / "seen").exists)
     assert SECRETS & set((driver.home / "seen").read_text().split()) == NEEDED["driver"]
+
+
+def test_one_whose_threads_are_still_ending_has_completed(driver: Driver) -> None:
+    """Until the last thread has ended there is no exit code, although the process counts as a zombie."""
+    driver.script = (
+        "import ctypes, os, threading, time\n"
+        "threading.Thread(target=lambda: (time.sleep(0.5), os._exit(0))).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    drivers = driver.launcher()
+    completed = driver.home / "run" / "drivers" / "hashtags.completed"
+    assert reconcile_until(drivers, [WANTED], completed.exists)
+    assert driver.starts == 1
