@@ -33,6 +33,10 @@ _Version = tuple[int, int, int, str]
 """Inode, time of the last change, size, and the checksum that it should have."""
 
 
+def _version(found: os.stat_result, checksum: str) -> _Version:
+    return found.st_ino, found.st_mtime_ns, found.st_size, checksum
+
+
 class _Opened(NamedTuple):
     version: _Version
     table: pa.Table
@@ -61,8 +65,8 @@ class OpenedFiles:
             if now - self._looked_at > IDLE / 2:
                 self._let_go(now)
             opened = self._opened.pop(path, None)
-        found = os.stat(path)  # before it is opened: what takes its place later is opened anew
-        version = (found.st_ino, found.st_mtime_ns, found.st_size, entry.checksum)
+        # Before it is opened: what takes its place later is opened anew.
+        version = _version(os.stat(path), entry.checksum)
         if opened is None or opened.version != version:
             opened = _Opened(version, self._read(path, version, check), now)
         with self._lock:
@@ -73,14 +77,22 @@ class OpenedFiles:
                 del self._opened[next(iter(self._opened))]
         return opened.table
 
+    def wrote(self, path: Path, temporary: Path, checksum: str) -> None:
+        """This process has written a file, which is going to be renamed to `path`. What it wrote itself needs
+        no check."""
+        self._note(path, _version(os.stat(temporary), checksum))
+
+    def _note(self, path: Path, version: _Version) -> None:
+        if len(self._checked) >= MOST_CHECKED:
+            self._checked.clear()
+        self._checked.add((path, version))
+
     def _read(self, path: Path, version: _Version, check: Callable[[memoryview], None]) -> pa.Table:
         with pa.memory_map(str(path)) as source:
             content = source.read_buffer()
             if (path, version) not in self._checked:
                 check(memoryview(content))
-                if len(self._checked) >= MOST_CHECKED:
-                    self._checked.clear()
-                self._checked.add((path, version))
+                self._note(path, version)
             return pa.ipc.open_file(pa.BufferReader(content), options=SEQUENTIAL).read_all()
 
     def _let_go(self, now: float) -> None:

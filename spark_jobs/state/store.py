@@ -223,14 +223,12 @@ class StateStore:
         with pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
         content = memoryview(sink.getvalue())
+        checksum = checksum_of(content)
         temporary.write_bytes(content)
+        _opened.wrote(self.directory / name, temporary, checksum)
         temporary.rename(self.directory / name)
         return ChunkEntry(
-            name=name,
-            rows=table.num_rows,
-            bytes=content.nbytes,
-            note=chunk.note,
-            checksum=checksum_of(content),
+            name=name, rows=table.num_rows, bytes=content.nbytes, note=chunk.note, checksum=checksum
         )
 
     def install(self, manifest: Manifest) -> None:

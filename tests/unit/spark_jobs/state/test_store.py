@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from host import durable
+from spark_jobs.state import store as state_store
 from spark_jobs.state.store import (
     EMPTY,
     Manifest,
@@ -39,6 +40,22 @@ def test_the_same_again_is_the_same_files_and_another_attempt_has_its_own(tmp_pa
     first = committed(StateStore(tmp_path / "other", 1), epoch=1, rows=[1])
     second = committed(StateStore(tmp_path / "other", 2), epoch=1, rows=[2])
     assert {file.name for file in first.files()}.isdisjoint(file.name for file in second.files())
+
+
+def test_a_file_that_this_process_wrote_is_not_checked_until_it_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StateStore(tmp_path)
+    (entry,) = committed(store, epoch=1, rows=[1]).files()
+    path = tmp_path / entry.name
+    with monkeypatch.context() as patched:
+        patched.setattr(state_store, "checksum_of", lambda content: pytest.fail("it is checked"))
+        assert rows_of(store, 1) == [1]
+    damaged = path.read_bytes().replace(b"\1\0\0\0\0\0\0\0", b"\2\0\0\0\0\0\0\0")
+    path.unlink()
+    path.write_bytes(damaged)
+    with pytest.raises(StateMissingError, match="is damaged"):
+        rows_of(store, 1)
 
 
 @pytest.mark.parametrize("numbers", [pa.int8(), pa.int32()])
