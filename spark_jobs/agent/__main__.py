@@ -7,10 +7,13 @@ import os
 import sys
 
 from host import environment
+from host.absent import absent
 from host.private import home_protect
-from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
-from spark_jobs.agent.membership import NodeIdentity
-from spark_jobs.state.state_storage import UnusableUrlError
+
+with absent("rich"):  # structlog loads it, for logs on a screen, wherever it is installed
+    from spark_jobs.agent.agent import Agent, AlreadyRunningError, lead_session
+    from spark_jobs.agent.membership import NodeIdentity
+    from spark_jobs.state.state_storage import UnusableUrlError
 
 
 def main() -> int:

@@ -19,6 +19,8 @@ import importlib
 import os
 import sys
 
+from host.absent import absent
+
 LOADED = (
     "numpy.ma",
     "pyarrow.acero",
@@ -35,20 +37,13 @@ OPERATORS = "spark_jobs.operators"
 """The package of the operators that come with Resurge; what else is allowed is of users."""
 
 
-class WithoutPandas:
-    """Says that pandas is not installed."""
-
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(f"No module named {name!r} is needed here", name=name)
-
-
 def load() -> None:
     """All that a task needs; what is loaded stays, so no garbage is collected meanwhile."""
     gc.disable()
     archives_forget(os.environ.get("SPARK_HOME", ""))
     # Its threads would not be there after a fork. To be said before numpy is imported.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    structlog_settle()
     environment = importlib.import_module("host.environment").read()
     pyarrow_settle(pandas=any(name != OPERATORS for name in environment.operator_modules))
     for name in LOADED:
@@ -65,17 +60,17 @@ def archives_forget(spark_home: str) -> None:
             sys.path_importer_cache.pop(entry, None)
 
 
+def structlog_settle() -> None:
+    """structlog loads rich, for logs that developers read on a screen, wherever it is installed."""
+    with absent("rich"):
+        importlib.import_module("structlog")
+
+
 def pyarrow_settle(*, pandas: bool) -> None:
     """Have pyarrow look for pandas, which it does once: with the first array. Where it finds none, it takes a
     series of pandas for any other sequence."""
-    finder = WithoutPandas()
-    if not pandas:
-        sys.meta_path.insert(0, finder)
-    try:
+    with absent(*(() if pandas else ("pandas",))):
         importlib.import_module("pyarrow").array([""])
-    finally:
-        if not pandas:
-            sys.meta_path.remove(finder)
 
 
 load()

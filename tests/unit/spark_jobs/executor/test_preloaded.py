@@ -85,6 +85,15 @@ def test_pandas_is_loaded_for_operators_of_users_only(modules: str, loaded: bool
     assert ("pandas" in run(PROBE, RESURGE_OPERATOR_MODULES=modules)["loaded"]) == loaded
 
 
+@pytest.mark.parametrize("module", ["spark_jobs.executor.preloaded", "spark_jobs.agent.__main__"])
+def test_what_a_new_node_starts_loads_nothing_to_draw_logs_with(module: str) -> None:
+    """structlog loads rich wherever it is installed, which takes a tenth of a second of CPU."""
+    code = (
+        f"import json, sys, {module}; print(json.dumps(sorted({{'rich', 'structlog'}} & set(sys.modules))))"
+    )
+    assert run(code) == ["structlog"]
+
+
 def test_a_series_of_an_operator_of_a_user_is_one_of_pandas() -> None:
     """What is missing in it is null; in any other sequence it would be a number that is none."""
     assert run(SERIES, RESURGE_OPERATOR_MODULES="spark_jobs.operators,of_a_user") == 1
