@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.window import ROWS, as_rows, newer
+from spark_jobs.state.chunks import TableState
 from spark_jobs.state.tables import StateTables
 
 
@@ -47,25 +49,52 @@ class Latest(Operator):
     ) -> pa.Table | None:
         changes: list[pa.Table] = []
         for name in self.inputs:
-            tables = [as_rows(table, self.kind) for table in inputs.get(name, ()) if table.num_rows]
-            if tables:
-                changes += self._apply(name, newer(name, pa.concat_tables(tables), state), state)
+            given = [table for table in inputs.get(name, ()) if table.num_rows]
+            if not given:
+                continue
+            rows = newer(name, pa.concat_tables([as_rows(table, self.kind) for table in given]), state)
+            if rows.num_rows:
+                whole = len(given) == 1 and rows.num_rows == given[0].num_rows
+                changed, current = _step(state.table(name), rows, given[0] if whole else None)
+                state.table(name).replace(current)
+                changes += changed
         return pa.concat_tables(changes) if changes else None
 
-    def _apply(self, name: str, rows: pa.Table, state: StateTables) -> list[pa.Table]:
-        """One input's closed windows, in order of window_end."""
-        view = state.table(name)
-        current = view.read()
-        changes: list[pa.Table] = []
-        ends = sorted(pc.unique(rows.column("window_end")).to_pylist())
-        for end in ends:
-            window = rows if len(ends) == 1 else rows.filter(pc.equal(rows.column("window_end"), end))
-            window = window.combine_chunks()
-            changes.append(_difference(current, window))
-            current = window.select(["key", "count"])
-        if ends:
-            view.replace(current)
-        return [change for change in changes if change.num_rows]
+
+class _Step(NamedTuple):
+    """What the windows of an epoch change in a view, and the view after them."""
+
+    changes: list[pa.Table]
+    current: pa.Table
+
+
+_steps: dict[tuple[int, str], tuple[weakref.ref[pa.Table], _Step]] = {}
+"""Of rows that are still in memory, by their identity and the checksum of the view before them."""
+
+
+def _step(view: TableState, rows: pa.Table, given: pa.Table | None) -> _Step:
+    """Partitions of one task receive the very same table, and most have the same view before it: what it
+    changes is then worked out once. given: the table that `rows` are all rows of, if there is one."""
+    entry = view.chunks[0].entry if len(view.chunks) == 1 else None
+    if given is None or entry is None or not entry.checksum:
+        return _worked_out(view.read(), rows)
+    key = id(given), entry.checksum
+    if key not in _steps:
+        step = _worked_out(view.read(), rows)
+        _steps[key] = weakref.ref(given, lambda _: _steps.pop(key, None)), step
+    return _steps[key][1]
+
+
+def _worked_out(current: pa.Table | None, rows: pa.Table) -> _Step:
+    """One input's closed windows, in order of window_end."""
+    changes: list[pa.Table] = []
+    ends = sorted(pc.unique(rows.column("window_end")).to_pylist())
+    for end in ends:
+        window = rows if len(ends) == 1 else rows.filter(pc.equal(rows.column("window_end"), end))
+        window = window.combine_chunks()
+        changes.append(_difference(current, window))
+        current = window.select(["key", "count"])
+    return _Step([change for change in changes if change.num_rows], current)
 
 
 def _difference(before: pa.Table | None, window: pa.Table) -> pa.Table:

@@ -250,7 +250,11 @@ def newer(name: str, rows: pa.Table, state: StateTables) -> pa.Table:
     """Of an input's closed windows those that are newer than every window it sent in an earlier epoch; rows
     of the others are counted as left out."""
     newest = state.values.get(f"newest {name}")
-    kept = rows if newest is None else rows.filter(pc.greater(rows.column("window_end"), newest))
+    ends = rows.column("window_end")
+    if newest is None or (not ends.null_count and pc.min(ends).as_py() > newest):
+        kept = rows
+    else:
+        kept = rows.filter(pc.greater(ends, newest))
     leave_out(state, rows.num_rows - kept.num_rows)
     if kept.num_rows:
         state.values[f"newest {name}"] = pc.max(kept.column("window_end")).as_py()

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.operators import latest
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.latest import Latest
-from spark_jobs.operators.window import SECOND, SlidingWindow, TumblingWindow
+from spark_jobs.operators.window import ROWS, SECOND, SlidingWindow, TumblingWindow
 from spark_jobs.state.store import EMPTY, StateStore
 
 Row = tuple[int, int, str, int]
@@ -133,3 +134,35 @@ def test_replaying_from_an_older_manifest_gives_the_same_rows(tmp_path: Path) ->
 )
 def test_bad_parameters_are_explained(params: dict[str, object], message: str) -> None:
     assert any(message in problem for problem in SlidingWindow.problems(params))
+
+
+def counted(end: int, counts: dict[str, int]) -> pa.Table:
+    rows = [
+        {"window_start": end - 10, "window_end": end, "key": key, "count": count}
+        for key, count in counts.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=ROWS)
+
+
+def test_views_of_one_task_work_out_once_what_the_same_rows_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out: list[int] = []
+    difference = latest._difference
+
+    def watched(before: pa.Table | None, window: pa.Table) -> pa.Table:
+        worked_out.append(window.num_rows)
+        return difference(before, window)
+
+    monkeypatch.setattr(latest, "_difference", watched)
+    windows = [counted(10, {"a": 1, "b": 2}), counted(20, {"b": 3})]
+    epochs = [{"O0": [window]} for window in windows]
+    ahead = [{"O0": [counted(10, {"a": 5})]}, epochs[1]]
+    changed = [(10, 20, "b", 3), (10, 20, "a", 0)]
+    for name, inputs in (("first", epochs), ("same", epochs), ("other view", ahead)):
+        rows = run(StateStore(tmp_path / name), Latest({}, ["O0"]), inputs, [0, 0])
+        assert rows[1] == changed, name
+    # The first window meets no view, which costs nothing; the second one meets two different views.
+    assert worked_out == [2, 1, 2, 1, 1]
+    del windows, epochs, ahead, inputs
+    assert not latest._steps
