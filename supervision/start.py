@@ -145,8 +145,7 @@ def _start_and_wait(supervisor: Supervisor, programs: list[Program], progress: P
 
 
 def _database_prepare(installation: Installation, progress: Progress) -> Access:
-    # The checks would import every page and view; `make test` runs them.
-    manage(installation, "migrate", "--noinput", "--verbosity", "0", "--skip-checks")
+    manage(installation, "migrate", "--noinput", "--verbosity", "0")
     access = access_keep(installation) or access_ensure(installation)
     progress.say("database is ready")
     return access
