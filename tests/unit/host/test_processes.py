@@ -31,8 +31,8 @@ from host.processes import (
 FAMILY = """
 import os, signal, sys, time
 if os.fork() == 0:
-    os.setpgid(0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.setpgid(0, 0)
     time.sleep(60)
 print("ready", flush=True)
 time.sleep(60)
@@ -42,7 +42,7 @@ time.sleep(60)
 @pytest.fixture
 def family() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-c", FAMILY], start_new_session=True)
-    eventually(lambda: len(session_members(process.pid)) == 2, "a family of two", 10)
+    eventually(lambda: len({one.group for one in session_members(process.pid)}) == 2, "two groups", 10)
     yield process
     kill_session(process.pid)
     process.wait()
