@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from django.db.models import Q
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
@@ -25,6 +26,8 @@ log = structlog.get_logger(__name__)
 
 DETAILED = 50
 """Newest checkpoints of a topology whose acknowledgements are kept."""
+
+UNTOLD = "its driver ended before it was complete"
 
 _STATES = {
     "started": CheckpointState.STARTED,
@@ -105,11 +108,14 @@ def checkpoint_catch_up(*, topology: str, newest: LatestCheckpoint, since: int) 
     row = Topology.objects.select_for_update().filter(name=topology).first()
     if row is None or newest.generation < since or not newest.checkpoint:
         return
-    known = Checkpoint.objects.filter(topology=row, epoch__gte=newest.checkpoint)
-    if known.exclude(epoch=newest.checkpoint, state=CheckpointState.STARTED).exists():
+    # Those of an earlier plan may have been undone: their numbers say nothing.
+    known = Checkpoint.objects.filter(topology=row, generation__gte=newest.generation)
+    found = known.filter(epoch=newest.checkpoint).first()
+    if found is not None and found.state != CheckpointState.STARTED:
+        return
+    if known.filter(epoch__gt=newest.checkpoint, state=CheckpointState.COMPLETED).exists():
         return
     partitions = row.partitions.count()
-    found = known.first()
     log.info("checkpoint known by ZooKeeper only", topology=topology, checkpoint=newest.checkpoint)
     checkpoint_apply(
         report=CheckpointReport(
@@ -128,13 +134,23 @@ def checkpoint_catch_up(*, topology: str, newest: LatestCheckpoint, since: int) 
 
 
 def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[int]) -> list[Change]:
-    """Note that storage holds exactly these complete checkpoints."""
+    """Note that storage holds exactly these complete checkpoints, and that those that began before the newest
+    have ended by then: a driver that dies tells nothing of one under way, and reports may be lost."""
     rows = Checkpoint.objects.filter(topology=topology).exclude(pk=newest.pk)
     gone = list(rows.filter(stored=True).exclude(epoch__in=kept))
     for row in gone:
         row.stored = False
         row.save(update_fields=["stored"])
-    return [checkpoint_change(row, topology=topology.name) for row in gone]
+    before = Q(epoch__lt=newest.epoch) | Q(generation__lt=newest.generation)
+    ended = list(rows.filter(before, state=CheckpointState.STARTED))
+    for row in ended:
+        row.stored = row.epoch in kept
+        row.state = CheckpointState.COMPLETED if row.stored else CheckpointState.FAILED
+        row.cause = "" if row.stored else UNTOLD
+        row.acknowledged = row.total if row.stored else row.acknowledged
+        row.ended_at = newest.ended_at
+        row.save(update_fields=["stored", "state", "cause", "acknowledged", "ended_at"])
+    return [checkpoint_change(row, topology=topology.name) for row in (*gone, *ended)]
 
 
 def checkpoint_restored(

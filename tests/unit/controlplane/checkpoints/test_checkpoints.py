@@ -116,6 +116,32 @@ def test_a_newer_one_stays_the_newest(running: Topology) -> None:
     assert rows() == [(20, "completed", True)]
 
 
+@pytest.mark.parametrize("state", ["completed", "undone", "started", "failed"])
+def test_those_behind_it_that_say_nothing_of_it_do_not_hide_it(running: Topology, state: str) -> None:
+    """What is undone, or soon will be, is of an earlier plan; others began when the report had been lost."""
+    checkpoint_apply(report=checkpoint_report(running, "started", checkpoint=20))
+    generation = running.generation + (state in ("completed", "undone"))
+    Checkpoint.objects.update(state=state)
+    Topology.objects.update(generation=generation)
+    checkpoint_catch_up(topology="counts", newest=latest(running, generation=generation), since=1)
+    assert rows() == [(10, "completed", True), (20, state, False)]
+
+
+def test_one_whose_driver_died_has_ended_when_the_next_is_complete(running: Topology) -> None:
+    follower = Follower()
+    for epoch in (10, 15, 30):
+        checkpoint_apply(report=checkpoint_report(running, "started", checkpoint=epoch, acknowledged=3))
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=20, kept=[15, 20]))
+    assert rows() == [
+        (10, "failed", False), (15, "completed", True), (20, "completed", True), (30, "started", False),
+    ]  # fmt: skip
+    assert list(Checkpoint.objects.values_list("cause", flat=True)[2:]) == ["", services.UNTOLD]
+    follower.check()
+    Topology.objects.update(generation=2)  # as one that goes back
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=25, generation=2, kept=[15, 20, 25]))
+    assert rows()[-1] == (30, "failed", False)
+
+
 def test_one_of_an_earlier_run_or_plan_is_not_taken(running: Topology) -> None:
     none = latest(running, checkpoint=0, kept=[])
     checkpoint_catch_up(topology="counts", newest=none, since=running.generation)
