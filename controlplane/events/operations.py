@@ -186,8 +186,10 @@ def _move(
     current = Operation.objects.select_for_update().get(pk=operation.pk)
     if current.state in OPERATION_ENDED:
         return current  # a redelivered task: the first outcome stands
-    current.state = str(state)
-    current.result = {**current.result, **(result or {})}
+    known = {**current.result, **(result or {})}
+    if (current.state, current.result) == (state, known):
+        return current  # the sweep looks at what is open again and again
+    current.state, current.result = str(state), known
     current.error = error
     if state in OPERATION_ENDED:
         current.ended_at = timezone.now()

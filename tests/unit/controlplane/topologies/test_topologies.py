@@ -26,8 +26,10 @@ from controlplane.topologies.failures import partitions_assign, partitions_faile
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import BY, driver_status, spec_of
+from workers.operations import operation_run
 
 
 def deploy(name: str = "counts") -> Topology:
@@ -264,6 +266,20 @@ def test_a_checkpoint_that_was_asked_for_at_the_end_of_the_input_ends_with_it(
     operation.refresh_from_db()
     assert (operation.state, operation.error) == (state, error)
     assert operation.result.get("checkpoint") == (5 if checkpoint == 5 else None)
+
+
+def test_an_operation_that_waits_for_its_driver_is_told_once(topology: Topology) -> None:
+    """Sweeps carry it out again, until the driver answers."""
+    deploy()
+    topology.refresh_from_db()
+    driver_status_apply(status=driver_status(topology, "running"))
+    operation = topology_action(kind=OperationKind.TOPOLOGY_PAUSE, name="counts", **BY)
+    before = Event.objects.count()
+    alone: Any = Alone()
+    for _ in range(3):
+        operation_run(alone, str(operation.pk))
+    (told,) = Event.objects.order_by("sequence")[before:]
+    assert (told.kind, told.changes[0]["fields"]["state"]) == ("operation.updated", "running")
 
 
 @pytest.mark.parametrize(
