@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import structlog
 from django.utils import timezone
@@ -17,7 +19,7 @@ from controlplane.incidents.choices import PlanState
 from controlplane.incidents.loading import deploy_generations, deployed_topologies, deployment_at
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published, plan_own
-from controlplane.incidents.selectors import plan_standing
+from controlplane.incidents.selectors import placed_since_deploy, plan_standing
 from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.nodes.choices import NODE_USABLE
@@ -32,10 +34,11 @@ from controlplane.topologies.telemetry import (
     UnknownPlanError,
     driver_gone,
     driver_status_apply,
+    problem_record,
     topology_stopped,
 )
 from coordination.paths import Paths
-from domain.messages import Control, DeployedSpec, Plan, Replicas
+from domain.messages import Control, DeployedSpec, Plan, ProblemReport, Replicas
 from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
@@ -53,6 +56,8 @@ log = structlog.get_logger(__name__)
 
 REPORTED_WITHIN = 10.0
 """Seconds within which the report of a complete checkpoint should have come."""
+NODES_COME_WITHIN = timedelta(seconds=30)
+PLACEMENT = "placement"
 STEPS = 5  # a step may make the next one possible at once; more than these wait for the sweep
 
 
@@ -168,6 +173,8 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
     if topology.desired == Desired.RUNNING:
         _place_if_unplaced(topology)
         topology.refresh_from_db()
+        if topology.plans.exists() and not placed_since_deploy(topology):
+            return  # with the new specification a driver would go on by the plan of an earlier run
     wanted = DeployedSpec(
         name=name,
         version=topology.version,
@@ -278,12 +285,18 @@ def _place(topology: Topology) -> None:
     locked = Topology.objects.select_for_update().get(pk=topology.pk)
     if not _waits_for_nodes(locked):
         return
+    if locked.deployed_at is not None and locked.deployed_at > timezone.now():
+        locked.deployed_at = timezone.now()  # the clock was put back, and plans count from then on
     try:
         plan, changes = deploy_plan_create(topology=locked, reason="nodes have come")
     except Conflict as error:
         log.warning("topology not placed", topology=locked.name, error=str(error))
+        _tell_unplaced(locked, str(error))
         return
     if plan is not None:
+        # Whatever the driver of the run before has said since.
+        locked.status, locked.error = TopologyStatus.DEPLOYING, ""
+        locked.save(update_fields=["deployed_at", "status", "error", "updated_at"])
         event_publish(
             kind=EventKind.TOPOLOGY_DEPLOYED,
             topology=locked.name,
@@ -292,18 +305,19 @@ def _place(topology: Topology) -> None:
         )
 
 
+def _tell_unplaced(topology: Topology, why: str) -> None:
+    """Once, though it is tried again and again, and not while its first nodes come one by one."""
+    waits_since = topology.deployed_at or topology.created_at
+    known = topology.problems.filter(where=PLACEMENT, what=why)
+    if timezone.now() - waits_since >= NODES_COME_WITHIN and not known.exists():
+        hint = "It is placed as soon as it fits. Undeploy it where no nodes are to come."
+        problem_record(report=ProblemReport(topology=topology.name, where=PLACEMENT, what=why, hint=hint))
+
+
 def _waits_for_nodes(topology: Topology) -> bool:
-    if topology.status != TopologyStatus.DEPLOYING or topology.desired != Desired.RUNNING:
+    if topology.desired != Desired.RUNNING or placed_since_deploy(topology):
         return False
-    usable = Node.objects.filter(state__in=NODE_USABLE, standby=False)
-    return not _placed_since_deploy(topology) and usable.exists()
-
-
-def _placed_since_deploy(topology: Topology) -> bool:
-    plans = topology.plans.all()
-    if topology.deployed_at is not None:
-        plans = plans.filter(created_at__gte=topology.deployed_at)
-    return bool(plans.exists())
+    return Node.objects.filter(state__in=NODE_USABLE, standby=False).exists()
 
 
 def driver_reconcile(facts: TopologyFacts) -> None:
@@ -335,7 +349,7 @@ def _checkpoint_catch_up(facts: TopologyFacts) -> None:
     if complete.filter(topology__name=facts.name).exists():  # asked before, as in `_place_if_unplaced`
         return
     topology = Topology.objects.filter(name=facts.name).first()
-    if topology is not None and _placed_since_deploy(topology):
+    if topology is not None and placed_since_deploy(topology):
         since = deployment_at(topology.pk, topology.generation)
         try:
             checkpoint_catch_up(topology=facts.name, newest=newest, since=since)

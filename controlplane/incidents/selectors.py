@@ -97,6 +97,14 @@ def proposals_overtaken(number: int, confirmed: Collection[str]) -> list[str]:
     return [proposal for proposal in confirmed if proposal not in taken]
 
 
+def placed_since_deploy(topology: Topology) -> bool:
+    """Whether there is a plan of its present run: none while no node is alive on which it could begin."""
+    plans = topology.plans.all()
+    if topology.deployed_at is not None:
+        plans = plans.filter(created_at__gte=topology.deployed_at)
+    return bool(plans.exists())
+
+
 def plan_standing(topology: str) -> RecoveryPlan | None:
     """The plan that must be in ZooKeeper: the newest of those that got there or are still to."""
     dropped = Q(state=PlanState.SUPERSEDED, published_at=None)

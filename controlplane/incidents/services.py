@@ -35,7 +35,7 @@ from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
 from controlplane.incidents.restoring import restorable
-from controlplane.incidents.selectors import incidents_open
+from controlplane.incidents.selectors import incidents_open, placed_since_deploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import RecoveryMethod
 from controlplane.topologies.graphs import graph_of
@@ -286,8 +286,8 @@ def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | Non
         raise Missing(f"there is no topology {topology!r}")
     if not deployed_topologies().filter(pk=row.pk).exists():
         raise Conflict(f"topology {topology!r} is {row.status}: only a deployed one can be recovered")
-    if not row.plans.exists():
-        raise Conflict(f"topology {topology!r} has never been placed: it waits for nodes, so add some")
+    if not placed_since_deploy(row):
+        raise Conflict(f"topology {topology!r} has not been placed yet: it waits for nodes, so add some")
     if checkpoint is not None:
         restorable(topology)
     now = timezone.now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -17,6 +18,7 @@ from controlplane.events.models import AuditEntry, Operation
 from controlplane.incidents.loading import deploy_generations
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.plans import plan_mark_applied
+from controlplane.incidents.services import recover_now
 from controlplane.lifecycle.continuing import outlook_find
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.choices import NodeState
@@ -260,6 +262,13 @@ def test_where_it_goes_on_is_kept_until_there_are_nodes(topology: Topology) -> N
     Node.objects.update(state=NodeState.LOST)
     topology_deploy(name="counts", start=Start.CHECKPOINT, **BY)
     assert RecoveryPlan.objects.count() == 1
+    # The driver of the run before has just ended.
+    driver_status_apply(status=driver_status(topology, "stopped", generation=1, committed=20))
+    with pytest.raises(Conflict, match="it waits for nodes"):
+        recover_now(topology="counts", actor="kim", reason="it waits")
+    coordination = Mock()
+    topology_reconcile(coordination, "counts")
+    assert not coordination.mock_calls, "a driver would begin with the plan of the run before"
     Node.objects.update(state=NodeState.ALIVE)
 
     class Nowhere(WorkerSession):
@@ -273,6 +282,7 @@ def test_where_it_goes_on_is_kept_until_there_are_nodes(topology: Topology) -> N
         topology_reconcile(Nowhere(), "counts")
     plan = RecoveryPlan.objects.order_by("-generation")[0]
     assert (plan.kind, plan.checkpoint, plan.stateless) == ("restore", 20, ["O2[0]", "O2[1]"])
+    assert Topology.objects.get().status == "deploying"
 
 
 def test_rest_says_what_it_would_go_on_with(topology: Topology, viewer: APIClient) -> None:

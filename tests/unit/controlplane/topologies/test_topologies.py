@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -23,13 +24,14 @@ from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
 from controlplane.topologies.failures import partitions_assign, partitions_failed
-from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.models import Partition, Problem, Query, Topology
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
 from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import BY, driver_status, spec_of
 from workers.operations import operation_run
+from workers.reconciliation import _place_if_unplaced
 
 
 def deploy(name: str = "counts") -> Topology:
@@ -266,6 +268,21 @@ def test_a_checkpoint_that_was_asked_for_at_the_end_of_the_input_ends_with_it(
     operation.refresh_from_db()
     assert (operation.state, operation.error) == (state, error)
     assert operation.result.get("checkpoint") == (5 if checkpoint == 5 else None)
+
+
+def test_one_that_does_not_fit_on_the_nodes_that_came_says_so_once(db: None) -> None:
+    topology_create(spec=spec_of(), **BY)
+    deploy()
+    Partition.objects.update(cpu=0.5)
+    Node.objects.create(name="node-1", state=NodeState.ALIVE)
+    _place_if_unplaced(Topology.objects.get())
+    assert not Problem.objects.exists(), "nodes come one by one"
+    Topology.objects.update(deployed_at=timezone.now() - timedelta(seconds=60))
+    for _ in range(2):
+        _place_if_unplaced(Topology.objects.get())
+    problem = Problem.objects.get()
+    assert problem.what.startswith("topology 'counts' does not fit on 1 node: no room for")
+    assert (problem.topology.name, problem.count, RecoveryPlan.objects.exists()) == ("counts", 1, False)
 
 
 def test_an_operation_that_waits_for_its_driver_is_told_once(topology: Topology) -> None:
