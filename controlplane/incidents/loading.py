@@ -153,7 +153,9 @@ def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPla
 
 def nodes_hosting() -> set[str]:
     """The nodes on which partitions run, as plans have them or since replicas took over there."""
-    return {node for plan in plans_newest().values() for node in placed(plan, plan.topology).values()}
+    deployed = set(deployed_topologies().values_list("pk", flat=True))
+    plans = [plan for plan in plans_newest().values() if plan.topology_id in deployed]
+    return {node for plan in plans for node in placed(plan, plan.topology).values()}
 
 
 def deployments_load(

@@ -354,6 +354,16 @@ def test_drained_empty_node_leaves_without_an_incident(deployed: Topology) -> No
         node_activate(name="node-9", actor="kim", reason="too late")
 
 
+@pytest.mark.parametrize(("desired", "status"), [("stopped", "stopped"), ("running", "completed")])
+def test_what_ran_once_keeps_no_node(deployed: Topology, desired: str, status: str) -> None:
+    Topology.objects.update(desired=desired, status=status)
+    assert node_drain(name="node-1", actor="kim", reason="not needed") is None
+    assert nodes_lost(evidence={"node-1": "gone"}, at=now()) is None
+    assert node_get("node-1").state == "left"
+    assert not Incident.objects.exists()
+    assert not NodeRequest.objects.exists()
+
+
 def test_recover_now(deployed: Topology) -> None:
     incident = recover_now(topology="counts", actor="kim", reason="wrong output")
     look(incident, *driver(1, "running", 30))
