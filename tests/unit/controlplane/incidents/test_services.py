@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from django.utils import timezone
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Conflict, Missing
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry, Event
@@ -43,7 +44,7 @@ from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.choices import NODE_REQUEST_OPEN
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get, node_name_next
-from controlplane.topologies.models import Query, Topology
+from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.telemetry import topology_stopped
 from domain.recovery.events import Looked, PartitionsLost, PlanPublished
 from domain.recovery.instructions import MarkPlan
@@ -230,6 +231,72 @@ def test_repeating_a_step_writes_nothing(deployed: Topology, monkeypatch: pytest
     stopped += timedelta(seconds=60)
     look(incident, *driver(1, "degraded", 20))
     assert Event.objects.count() == events + 1
+
+
+def test_a_replacement_is_like_the_node_that_was_lost(deployed: Topology) -> None:
+    like = {"rack": "rack-z", "slots": 3, "capacity": 250.0, "standby": True}
+    Node.objects.filter(name="node-1").update(**like)
+    lose("node-1")
+    assert NodeRequest.objects.values(*like).get() == like
+    assert Node.objects.filter(name="node-5").values(*like).get() == like
+
+
+def test_a_replacement_that_does_not_come_is_given_up(deployed: Topology) -> None:
+    incident = lose("node-1")
+    NodeRequest.objects.update(state="started", started_at=now() - timedelta(seconds=121))
+    look(incident)
+    found = NodeRequest.objects.order_by("id").values_list("node_name", "state", "attempt")
+    assert list(found) == [("node-5", "failed", 1), ("node-6", "pending", 2)]
+    assert (node_get("node-5").state, incident_get(1).wanted_nodes) == ("left", 2)
+
+
+def test_a_plan_keeps_what_was_noted_before(deployed: Topology) -> None:
+    Topology.objects.update(acting={"O0[0]": "node-2"})
+    incident = lose("node-1")
+    Incident.objects.update(checkpoints={"other": 5}, costs={"other": {"A[0]": 3.0}})
+    node_register(registration=registration("node-5"), at=now())
+    look(incident, *driver(1, "degraded", 20))
+    after = incident_get(1)
+    assert after.checkpoints == {"other": 5, "counts": 20}
+    assert after.costs.keys() == {"other", "counts"}
+    assert newest().acting == {"O0[0]": "node-2"}
+    assert [plan.state for plan in plan_list(topology="counts")] == ["planned", "superseded"]
+    assert Topology.objects.get().status == "recovering"
+
+
+def test_a_query_that_is_lost_again_is_not_back(deployed: Topology) -> None:
+    incident = lose("node-1")
+    reason = incident_get(1).reason
+    Query.objects.update(available=True, status="available")
+    look(incident)
+    assert incident_get(1).all_queries_at is not None
+    assert incident_get(1).summary["returned"]
+    lose("node-2")
+    grown = incident_get(1)
+    assert (grown.first_query_at, grown.all_queries_at, grown.summary["returned"]) == (None, None, {})
+    assert grown.reason == reason, "that of the loss with which it began"
+
+
+def test_latencies_are_accepted_of_the_queries_that_are_waited_for(deployed: Topology) -> None:
+    restored("node-1")
+    Incident.objects.update(summary={"failed_queries": {"counts": ["O0[1]"]}})
+    incident_order(kind=OperationKind.INCIDENT_ACCEPT, number=1, actor="ada", reason="two nodes less")
+    assert [row.partition.label for row in Query.objects.filter(accept_latency=True)] == ["O0[1]"]
+
+
+def test_a_move_puts_nothing_back(deployed: Topology) -> None:
+    at = now()
+    Checkpoint.objects.create(
+        topology=deployed, epoch=10, generation=1, state="completed", stored=True, started_at=at, ended_at=at
+    )
+    incident = node_drain(name="node-1", actor="kim", reason="new kernel")
+    assert incident is not None
+    look(incident, *driver(1, "running", 10))
+    look(incident, *driver(2, "running", 10))
+    assert newest().applied_at is not None
+    assert (incident_get(1).checkpoints, Topology.objects.get().status) == ({}, "running")
+    assert Checkpoint.objects.get().restored_at is None
+    assert not Partition.objects.filter(state="restoring").exists()
 
 
 def test_a_deployment_in_between_makes_a_plan_stale(

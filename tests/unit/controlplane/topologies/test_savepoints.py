@@ -205,6 +205,13 @@ def test_a_process_that_ended_fails_it(kept: Kept) -> None:
     assert kept.archives == set()
 
 
+def test_one_that_is_complete_is_not_given_up(kept: Kept) -> None:
+    """Its process ended between the outcome and the launcher's look."""
+    saved()
+    savepoint_failed(operation=Operation.objects.get(kind="topology.savepoint"), error="its process ended")
+    assert Savepoint.objects.get().state == "complete"
+
+
 def test_one_that_was_given_up_does_not_become_complete(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process took too long, and ended the copy all the same."""
     operation = savepoint_request(topology="counts", name="before-v2", **BY)
