@@ -60,9 +60,9 @@ def _compared(database: duckdb.DuckDBPyConnection, tentative: list[str], final: 
     found = database.execute(
         f"""
         WITH both_sides AS (
-            SELECT {listed}, 1 AS "?t", 0 AS "?f" FROM read_parquet($tentative, hive_partitioning = false)
+            SELECT {listed}, 1 AS "?t", 0 AS "?f" FROM {_parquet("tentative")}
             UNION ALL
-            SELECT {listed}, 0, 1 FROM read_parquet($final, hive_partitioning = false)
+            SELECT {listed}, 0, 1 FROM {_parquet("final")}
         ), distinct_rows AS (
             SELECT {listed}, sum("?t") AS "?t", sum("?f") AS "?f" FROM both_sides GROUP BY {listed}
         ), identities AS (
@@ -88,11 +88,14 @@ def _rows(database: duckdb.DuckDBPyConnection, files: list[str]) -> int:
     return int(found[0]) if found else 0
 
 
+def _parquet(files: str) -> str:
+    """The rows of files, whose columns may have other types in each."""
+    return f"read_parquet(${files}, hive_partitioning = false, union_by_name = true)"
+
+
 def _columns(database: duckdb.DuckDBPyConnection, files: list[str]) -> dict[str, str]:
     """Name -> type, without what says only that rows are tentative or final."""
-    described = database.execute(
-        "DESCRIBE SELECT * FROM read_parquet($files, hive_partitioning = false)", {"files": files}
-    ).fetchall()
+    described = database.execute(f"DESCRIBE SELECT * FROM {_parquet('files')}", {"files": files}).fetchall()
     return {row[0]: row[1] for row in described if row[0] not in (STATUS, FIDELITY)}
 
 

@@ -104,6 +104,17 @@ def test_columns_of_numbers_alone(tmp_path: Path) -> None:
     assert compare(asked(outputs, 1, 1)) == Compared(stayed=1, changed=1, appeared=1)
 
 
+def test_types_of_columns_may_differ_between_epochs(tmp_path: Path) -> None:
+    outputs = Outputs(tmp_path)
+    task = outputs.sink.outputs(deployed=3, attempt=0, life=1)
+    for epoch, before, after in ((1, 1, 1), (2, 1.5, 2.25)):
+        task.write_tentative("W", 0, epoch, pa.table({"key": ["a"], "x": [before]}), 0.5)
+        task.write("W", 0, epoch, pa.table({"key": ["a"], "x": [after]}))
+    task.settle()
+    outputs.sink.commit(epoch=2)
+    assert compare(asked(outputs, 1, 2)) == Compared(stayed=1, changed=1)
+
+
 @pytest.mark.parametrize(
     ("deployed", "last", "problem"), [(4, 7, "deployed again"), (3, 8, "not committed yet")]
 )
