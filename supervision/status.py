@@ -1,6 +1,6 @@
 """`make status`: every process with its state, then topologies and nodes; exit code 0 when all is well.
 
-Dead nodes are for the recovery; a dead driver whose topology is to run is not well.
+Dead nodes are for the recovery; a topology that is to run and has no driver is not well.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ def status_show(home: Path) -> int:
     ]
     well = all(state == "running" for _, state, _, _ in rows)
     dead: set[str] = set()
+    driven: set[str] = set()
     for kind in ("drivers", "nodes"):
         for record in DetachedProcesses(home / "run" / kind).all():
             name = f"driver {record.name}" if kind == "drivers" else record.name
             rows.append((name, "running" if record.alive else "dead", str(record.pid), ""))
-            if kind == "drivers" and not record.alive:
-                dead.add(record.name)
+            if kind == "drivers":
+                (driven if record.alive else dead).add(record.name)
     for name, state, pid, text in rows:
         sys.stdout.write(f"{name:<24} {state:<10} {pid:>8}  {text}\n")
     access = access_read(home)
@@ -40,8 +41,12 @@ def status_show(home: Path) -> int:
         except RestError as error:
             sys.stdout.write(f"\ncontrol plane: {error}\n")
             well = False
+        for name in sorted(needed - driven - dead):
+            sys.stdout.write(
+                f"no driver of {name}: the launcher starts it (again), see make logs NAME=driver.{name}\n"
+            )
         sys.stdout.write(f"\n{access.url}  (user {access.user}, password in {home}/run/access.json)\n")
-    return 0 if well and not dead & needed else 1
+    return 0 if well and needed <= driven else 1
 
 
 def _fleet_show(rest: Rest) -> set[str]:
