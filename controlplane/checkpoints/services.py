@@ -143,13 +143,13 @@ def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[i
         row.save(update_fields=["stored"])
     before = Q(epoch__lt=newest.epoch) | Q(generation__lt=newest.generation)
     ended = list(rows.filter(before, state=CheckpointState.STARTED))
-    for row in ended:
-        row.stored = row.epoch in kept
-        row.state = CheckpointState.COMPLETED if row.stored else CheckpointState.FAILED
-        row.cause = "" if row.stored else UNTOLD
-        row.acknowledged = row.total if row.stored else row.acknowledged
-        row.ended_at = newest.ended_at
-        row.save(update_fields=["stored", "state", "cause", "acknowledged", "ended_at"])
+    for checkpoint in ended:
+        checkpoint.stored = checkpoint.epoch in kept
+        checkpoint.state = CheckpointState.COMPLETED if checkpoint.stored else CheckpointState.FAILED
+        checkpoint.cause = "" if checkpoint.stored else UNTOLD
+        checkpoint.acknowledged = checkpoint.total if checkpoint.stored else checkpoint.acknowledged
+        checkpoint.ended_at = newest.ended_at
+        checkpoint.save(update_fields=["stored", "state", "cause", "acknowledged", "ended_at"])
     return [checkpoint_change(row, topology=topology.name) for row in (*gone, *ended)]
 
 
