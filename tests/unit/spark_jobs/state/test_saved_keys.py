@@ -6,6 +6,7 @@ import contextlib
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.state import saved_keys
 from spark_jobs.state.directory_storage import DirectoryStorage
 from spark_jobs.state.key_states import KeySet, encoded, put_together, taken
 from spark_jobs.state.saved_keys import MERGED_FROM, Index, SavedKeys
@@ -229,3 +231,12 @@ def test_a_fetch_that_meets_a_merge_looks_again(tmp_path: Path) -> None:
     assert pc.sum(
         pa.concat_tables([one.table("rows").read() for one in states]).column("version")
     ).as_py() == sum(range(1, MERGED_FROM + 1))
+
+
+def test_what_becomes_one_is_in_pieces_of_about_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved_keys, "PIECE_KEYS", 2)
+    monkeypatch.setattr(saved_keys, "encoded", list)
+    parts: Any = [(pa.array([number]), number) for number in range(5)]
+    join: Any = list
+    made = [(keys.to_pylist(), states) for keys, states in saved_keys._joined(parts, join)]
+    assert made == [([0, 1], [0, 1]), ([2, 3], [2, 3]), ([4], [4])]
