@@ -238,5 +238,5 @@ def test_what_becomes_one_is_in_pieces_of_about_a_size(monkeypatch: pytest.Monke
     monkeypatch.setattr(saved_keys, "encoded", list)
     parts: Any = [(pa.array([number]), number) for number in range(5)]
     join: Any = list
-    made = [(keys.to_pylist(), states) for keys, states in saved_keys._joined(parts, join)]
+    made: list[Any] = [(keys.to_pylist(), states) for keys, states in saved_keys._joined(parts, join)]
     assert made == [([0, 1], [0, 1]), ([2, 3], [2, 3]), ([4], [4])]
