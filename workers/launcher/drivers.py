@@ -27,6 +27,9 @@ HEALTHY_AFTER = 60.0
 # checkpoint.
 STOP_PATIENCE = 15.0
 STOP_GRACE = 10.0
+UNTOLD_AFTER = 60.0
+"""Seconds after which a driver that has completed, which the control plane does not know, is started again to
+tell it: nothing took its last words, as where Redis was away."""
 THREADS_END = 5.0
 """Seconds that the threads of a driver which has ended may take: without its exit code it would be started
 again, although it has completed."""
@@ -50,7 +53,8 @@ class WantedDriver:
 
 class Drivers:
     """Reconciles driver processes with the wanted topologies. A driver that exits with 0 has completed and is
-    left alone until its topology is deployed again; every other exit is answered with a restart."""
+    left alone until its topology is deployed again, or to say so; every other exit is answered with a
+    restart."""
 
     def __init__(self, home: Path, *, command: Callable[[str], list[str]] | None = None) -> None:
         self._home = home
@@ -60,6 +64,7 @@ class Drivers:
         self._not_before: dict[str, float] = {}
         self._pause: dict[str, float] = {}
         self._unwanted_since: dict[str, float] = {}
+        self._untold_since: dict[str, float] = {}
 
     def reconcile(self, wanted: list[WantedDriver]) -> None:
         now = time.monotonic()
@@ -75,9 +80,18 @@ class Drivers:
                 self._exited(record, by_name.get(record.name), now)
         for one in wanted:
             running = self._processes.get(one.topology)
-            done = one.finished or self._completed.get(one.topology) == one.deployment
+            done = one.finished or (running is None and self._has_completed(one, now))
             if running is None and not done and now >= self._not_before.get(one.topology, 0.0):
                 self._start(one)
+
+    def _has_completed(self, one: WantedDriver, now: float) -> bool:
+        """Whether its driver has, and does not have to say so again."""
+        if self._completed.get(one.topology) != one.deployment:
+            return False
+        if now - self._untold_since.setdefault(one.topology, now) < UNTOLD_AFTER:
+            return True
+        log.warning("driver started again: nothing knows that it has completed", topology=one.topology)
+        return False
 
     def end_all(self, *, grace: float = STOP_GRACE) -> None:
         """End every driver: all are asked first, so that they stop at their epoch boundaries side by side."""
@@ -90,6 +104,7 @@ class Drivers:
             self._processes.forget(record.name)
 
     def _start(self, one: WantedDriver) -> None:
+        self._untold_since.pop(one.topology, None)
         try:
             record = self._processes.start(
                 one.topology,

@@ -91,6 +91,19 @@ def test_a_completed_driver_stays_ended_until_the_next_deployment(driver: Driver
     assert reconcile_until(driver.launcher(), [again], lambda: driver.starts == 2)
 
 
+def test_a_driver_whose_last_words_were_lost_says_them_again(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver.script = "raise SystemExit(0)"
+    drivers = driver.launcher()
+    completed = driver.home / "run" / "drivers" / "hashtags.completed"
+    assert reconcile_until(drivers, [WANTED], completed.exists)
+    monkeypatch.setattr(drivers_module, "UNTOLD_AFTER", 0.5)
+    assert reconcile_until(drivers, [WANTED], lambda: driver.starts == 2)
+    known = replace(WANTED, finished=True)
+    assert not reconcile_until(drivers, [known], lambda: driver.starts > 2, timeout=1)
+
+
 def test_a_driver_that_completes_before_it_is_recorded_has_completed(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
