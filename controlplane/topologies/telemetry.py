@@ -110,8 +110,7 @@ def topology_metrics_apply(
         if query is not None:
             query.epoch = measured.epoch
             query.latency = measured.latency
-    topology.head_epoch = report.head
-    topology.committed_epoch = report.committed
+    _epochs_apply(topology, report.head, report.committed)
     if report.last >= report.first:  # a replay reads no new input
         span = interval * (report.last - report.first + 1)
         topology.input_rate = rate_smoothed(topology.input_rate, report.input_rate, span)
@@ -162,15 +161,16 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     topology = _topology(status.topology, status.generation)
     if topology is None or _overtaken(topology, status):
         return
-    topology.told_life, topology.told_at = status.life or topology.told_life, status.at
     rows = Rows.load(topology)
     before = topology_change(topology)
     rows_before = rows.changes()
     available_before = rows.available(), rows.tentative()
     if status.state != "failed":  # a driver that cannot run may not have read how far its topology is
-        topology.head_epoch = status.head
-        topology.committed_epoch = status.committed
+        if status.life > topology.told_life:  # what was not forced to disk may be lost with its host
+            topology.head_epoch = topology.committed_epoch = 0
+        _epochs_apply(topology, status.head, status.committed)
         topology.checkpoint_epoch = status.checkpoint
+    topology.told_life, topology.told_at = status.life or topology.told_life, status.at
     topology.error = status.error
     # Whole seconds: an estimate is no better, and each new value is an event.
     behind = status.behind and status.catch_up is not None
@@ -208,6 +208,13 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     if taken:
         task_send_on_commit(TOPOLOGY_STEP, topology.name)
     operations_end(topology, status.state, status.error)
+
+
+def _epochs_apply(topology: Topology, head: int, committed: int) -> None:
+    """How far it is. Neither falls while a driver lives; reports of epochs and what the sweep has read come
+    in any order."""
+    topology.head_epoch = max(topology.head_epoch, head)
+    topology.committed_epoch = max(topology.committed_epoch, committed)
 
 
 def _overtaken(topology: Topology, status: DriverStatus) -> bool:

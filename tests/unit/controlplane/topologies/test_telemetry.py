@@ -226,6 +226,28 @@ def test_a_driver_that_begins_later_is_heard(running: Topology, life: int, at: f
     assert Topology.objects.get().status == "running"
 
 
+def test_the_numbers_of_epochs_never_fall_while_a_driver_lives(running: Topology) -> None:
+    """The sweep reads what the driver says every two seconds, and reports of epochs come between."""
+
+    def known() -> tuple[int, int]:
+        row = Topology.objects.get()
+        return row.head_epoch, row.committed_epoch
+
+    def said(epoch: int, life: int) -> None:
+        status = driver_status(running, committed=epoch)
+        driver_status_apply(status=structs.replace(status, head=epoch, life=life, at=1000.0 + epoch))
+
+    said(8, 2)
+    topology_metrics_apply(report=epoch_report(running, epoch=10), health=healthy(running))
+    said(9, 2)
+    assert known() == (11, 10)
+    said(13, 2)
+    topology_metrics_apply(report=epoch_report(running, epoch=11), health=healthy(running))
+    assert known() == (13, 13)
+    said(12, 3)  # its host went down, and what was not forced to disk is lost
+    assert known() == (12, 12)
+
+
 def test_a_driver_that_fails_at_its_start_does_not_know_what_is_committed(running: Topology) -> None:
     failed = structs.replace(driver_status(running, "failed", error="no module"), head=0, committed=0)
     driver_status_apply(status=failed)
