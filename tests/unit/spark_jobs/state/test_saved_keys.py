@@ -183,6 +183,25 @@ def test_a_damaged_segment_does_not_end_merging(tmp_path: Path, kind: str, bad: 
     assert found(saved, *expected) == expected
 
 
+def test_what_is_older_than_a_large_segment_does_not_become_newer(tmp_path: Path) -> None:
+    saved, last = saved_in(tmp_path), MERGED_FROM + 2
+    store(saved, 1, {"a": 1, "b": 1})
+    store(saved, 2, {"a": 2, **{f"large{number}": 2 for number in range(5_000)}})
+    for epoch in range(3, last + 1):
+        store(saved, epoch, {f"k{epoch}": epoch})
+    assert saved.merge(take, join) == last - 2
+    assert found(saved, "a", "b", "large7") == {"a": 2, "b": 1, "large7": 2}
+
+
+def test_of_a_damaged_piece_older_states_have_to_do_after_a_merge(tmp_path: Path) -> None:
+    saved = saved_in(tmp_path)
+    for epoch in range(1, MERGED_FROM + 1):
+        store(saved, epoch, {"a": epoch})
+    damage(tmp_path, f"1.{MERGED_FROM}.*.piece")
+    assert saved.merge(take, join) == MERGED_FROM
+    assert found(saved, "a") == {"a": MERGED_FROM - 1}
+
+
 def test_pieces_of_a_damaged_index_stay_until_its_segment_is_merged(tmp_path: Path) -> None:
     saved = saved_in(tmp_path)
     store(saved, 1, {f"large{number}": 1 for number in range(5_000)})
