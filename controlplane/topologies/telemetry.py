@@ -110,7 +110,8 @@ def topology_metrics_apply(
         if query is not None:
             query.epoch = measured.epoch
             query.latency = measured.latency
-    _epochs_apply(topology, report.head, report.committed)
+    topology.head_epoch = report.head
+    topology.committed_epoch = report.committed
     if report.last >= report.first:  # a replay reads no new input
         span = interval * (report.last - report.first + 1)
         topology.input_rate = rate_smoothed(topology.input_rate, report.input_rate, span)
@@ -166,9 +167,11 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     rows_before = rows.changes()
     available_before = rows.available(), rows.tentative()
     if status.state != "failed":  # a driver that cannot run may not have read how far its topology is
-        if status.life > topology.told_life:  # what was not forced to disk may be lost with its host
-            topology.head_epoch = topology.committed_epoch = 0
-        _epochs_apply(topology, status.head, status.committed)
+        # Those of a driver that lives never fall, and reports of epochs are newer than what the sweep has
+        # read. With the host of an earlier driver, what was not forced to disk may be lost.
+        follows = status.life > topology.told_life
+        topology.head_epoch = max(0 if follows else topology.head_epoch, status.head)
+        topology.committed_epoch = max(0 if follows else topology.committed_epoch, status.committed)
         topology.checkpoint_epoch = status.checkpoint
     topology.told_life, topology.told_at = status.life or topology.told_life, status.at
     topology.error = status.error
@@ -208,13 +211,6 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     if taken:
         task_send_on_commit(TOPOLOGY_STEP, topology.name)
     operations_end(topology, status.state, status.error)
-
-
-def _epochs_apply(topology: Topology, head: int, committed: int) -> None:
-    """How far it is. Neither falls while a driver lives; reports of epochs and what the sweep has read come
-    in any order."""
-    topology.head_epoch = max(topology.head_epoch, head)
-    topology.committed_epoch = max(topology.committed_epoch, committed)
 
 
 def _overtaken(topology: Topology, status: DriverStatus) -> bool:
