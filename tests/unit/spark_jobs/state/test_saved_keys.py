@@ -196,10 +196,10 @@ def test_what_is_older_than_a_large_segment_does_not_become_newer(tmp_path: Path
 def test_of_a_damaged_piece_older_states_have_to_do_after_a_merge(tmp_path: Path) -> None:
     saved = saved_in(tmp_path)
     for epoch in range(1, MERGED_FROM + 1):
-        store(saved, epoch, {"a": epoch})
+        store(saved, epoch, {"a": epoch, f"k{epoch}": epoch})
     damage(tmp_path, f"1.{MERGED_FROM}.*.piece")
     assert saved.merge(take, join) == MERGED_FROM
-    assert found(saved, "a") == {"a": MERGED_FROM - 1}
+    assert found(saved, "a", "k1") == {"a": MERGED_FROM - 1, "k1": 1}
 
 
 def test_pieces_of_a_damaged_index_stay_until_its_segment_is_merged(tmp_path: Path) -> None:
