@@ -57,7 +57,9 @@ log = structlog.get_logger(__name__)
 REPORTED_WITHIN = 10.0
 """Seconds within which the report of a complete checkpoint should have come."""
 NODES_COME_WITHIN = timedelta(seconds=30)
+"""Since its deployment; a topology that does not fit then is told as a problem."""
 PLACEMENT = "placement"
+"""Where that problem is."""
 STEPS = 5  # a step may make the next one possible at once; more than these wait for the sweep
 
 

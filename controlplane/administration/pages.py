@@ -232,7 +232,7 @@ class ReasonedActionsMixin:
                 self.opts.pk.run_validators(self.opts.pk.to_python(one))
             except ValidationError:
                 raise BadRequest(f"{one[:50]!r} is no row of this list") from None
-        return super().response_action(request, queryset)  # type: ignore[misc]
+        return super().response_action(request, queryset)  # type: ignore[misc]  # of ModelAdmin, which it is mixed into
 
     def reason_given(self, request: HttpRequest) -> str | None:
         """The reason beside the action; says so and returns None where there is none."""

@@ -27,7 +27,8 @@ log = structlog.get_logger(__name__)
 DETAILED = 50
 """Newest checkpoints of a topology whose acknowledgements are kept."""
 
-UNTOLD = "its driver ended before it was complete"
+UNTOLD = "its end was not reported, and storage does not have it"
+"""Cause of one that had begun before a complete one: its driver ended, or reports were lost."""
 
 _STATES = {
     "started": CheckpointState.STARTED,

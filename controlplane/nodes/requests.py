@@ -34,7 +34,8 @@ def requests_due(*, at: datetime) -> QuerySet[NodeRequest]:
 def requests_date_anew(*, at: datetime) -> None:
     """The clock was put back since these were asked for: they are asked for now."""
     later = NodeRequest.objects.filter(state=NodeRequestState.PENDING, requested_at__gt=at + AHEAD)
-    later.update(requested_at=at, due_at=None)
+    if later.exists():  # an update locks the database also where it changes nothing
+        later.update(requested_at=at, due_at=None)
 
 
 def requests_unregistered(*, before: datetime) -> QuerySet[NodeRequest]:

@@ -167,8 +167,8 @@ def driver_status_apply(*, status: DriverStatus) -> None:
     rows_before = rows.changes()
     available_before = rows.available(), rows.tentative()
     if status.state != "failed":  # a driver that cannot run may not have read how far its topology is
-        # Those of a driver that lives never fall, and reports of epochs are newer than what the sweep has
-        # read. With the host of an earlier driver, what was not forced to disk may be lost.
+        # Numbers of one driver never fall: a lower one was read by the sweep before the newest report came.
+        # Those of the next driver may: its host may have lost what was not forced to disk.
         follows = status.life > topology.told_life
         topology.head_epoch = max(0 if follows else topology.head_epoch, status.head)
         topology.committed_epoch = max(0 if follows else topology.committed_epoch, status.committed)

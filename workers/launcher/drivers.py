@@ -28,8 +28,8 @@ HEALTHY_AFTER = 60.0
 STOP_PATIENCE = 15.0
 STOP_GRACE = 10.0
 UNTOLD_AFTER = 60.0
-"""Seconds after which a driver that has completed, which the control plane does not know, is started again to
-tell it: nothing took its last words, as where Redis was away."""
+"""Seconds after which a driver that has completed is started again where the control plane does not know it:
+its last status was lost, as where Redis was away, and it sends it again."""
 THREADS_END = 5.0
 """Seconds that the threads of a driver which has ended may take: without its exit code it would be started
 again, although it has completed."""
@@ -53,8 +53,8 @@ class WantedDriver:
 
 class Drivers:
     """Reconciles driver processes with the wanted topologies. A driver that exits with 0 has completed and is
-    left alone until its topology is deployed again, or to say so; every other exit is answered with a
-    restart."""
+    left alone until its topology is deployed again, or its last status is wanted again; every other exit is
+    answered with a restart."""
 
     def __init__(self, home: Path, *, command: Callable[[str], list[str]] | None = None) -> None:
         self._home = home
@@ -85,12 +85,12 @@ class Drivers:
                 self._start(one)
 
     def _has_completed(self, one: WantedDriver, now: float) -> bool:
-        """Whether its driver has, and does not have to say so again."""
+        """Whether its driver has completed, and does not have to send its last status again."""
         if self._completed.get(one.topology) != one.deployment:
             return False
         if now - self._untold_since.setdefault(one.topology, now) < UNTOLD_AFTER:
             return True
-        log.warning("driver started again: nothing knows that it has completed", topology=one.topology)
+        log.warning("driver started again: its last status was lost", topology=one.topology)
         return False
 
     def end_all(self, *, grace: float = STOP_GRACE) -> None:

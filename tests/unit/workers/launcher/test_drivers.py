@@ -91,7 +91,7 @@ def test_a_completed_driver_stays_ended_until_the_next_deployment(driver: Driver
     assert reconcile_until(driver.launcher(), [again], lambda: driver.starts == 2)
 
 
-def test_a_driver_whose_last_words_were_lost_says_them_again(
+def test_a_completed_driver_whose_last_status_was_lost_sends_it_again(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.script = "raise SystemExit(0)"
