@@ -83,6 +83,9 @@ def _up(home: Path, *, detach: bool) -> int:
     except ValueError as error:  # also `InvalidProfile`
         sys.stderr.write(f"{error}\n")
         return 2
+    except NotReadyError as error:
+        sys.stderr.write(f"not started: {error} (`make down` ends what runs)\n")
+        return 1
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -10,18 +10,22 @@ from pathlib import Path
 
 from host.detached import DetachedProcesses
 from supervision.access import access_read
+from supervision.readiness import NotReadyError
 from supervision.rest import Rest, RestError
 from supervision.supervisor import Supervisor
 
 
 def status_show(home: Path) -> int:
     supervisor = Supervisor(home)
-    if not supervisor.is_running():
-        sys.stdout.write(f"Resurge is not running in {home} (`make up` starts it)\n")
-        return 3
-    rows = [
-        (state.name, state.state.lower(), str(state.pid or ""), state.text) for state in supervisor.states()
-    ]
+    try:
+        if not supervisor.is_running():
+            sys.stdout.write(f"Resurge is not running in {home} (`make up` starts it)\n")
+            return 3
+        states = supervisor.states()
+    except NotReadyError as error:
+        sys.stdout.write(f"{error} (`make down` ends what it runs)\n")
+        return 1
+    rows = [(state.name, state.state.lower(), str(state.pid or ""), state.text) for state in states]
     well = all(state == "running" for _, state, _, _ in rows)
     dead: set[str] = set()
     driven: set[str] = set()

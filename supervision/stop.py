@@ -44,21 +44,29 @@ def left_in_part(home: Path) -> bool:
 
 def _stop(home: Path, progress: Progress) -> bool:
     supervisor = Supervisor(home)
-    ran = supervisor.is_running()
-    if ran:
-        (home / "run" / "stopping").touch()
-        known = {state.name for state in supervisor.states()}
-        for step in ORDER:
-            names = [name for name in step if name in known]
-            progress.say("ending " + ", ".join(names))
-            try:
-                supervisor.stop(names)
-            except (NotReadyError, OSError, xmlrpc.client.Error) as error:
-                progress.say(f"{error}; it is killed")
-        supervisor.shut_down()
+    ran = False
+    try:
+        if ran := supervisor.is_running():
+            _end_in_order(supervisor, home, progress)
+    except NotReadyError as error:
+        progress.say(f"{error}; all are killed")
     swept = leftovers_end(home, progress)
     (home / "run" / "stopping").unlink(missing_ok=True)
     return ran or swept
+
+
+def _end_in_order(supervisor: Supervisor, home: Path, progress: Progress) -> None:
+    """Raises `NotReadyError` where the daemon does not answer, or does not end."""
+    (home / "run" / "stopping").touch()
+    known = {state.name for state in supervisor.states()}
+    for step in ORDER:
+        names = [name for name in step if name in known]
+        progress.say("ending " + ", ".join(names))
+        try:
+            supervisor.stop(names)
+        except (NotReadyError, OSError, xmlrpc.client.Error) as error:
+            progress.say(f"{error}; it is killed")
+    supervisor.shut_down()
 
 
 def leftovers_end(home: Path, progress: Progress) -> bool:

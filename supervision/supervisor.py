@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supervisor.xmlrpc import SupervisorTransport
+from supervisor.xmlrpc import SupervisorTransport, UnixStreamHTTPConnection
 
 from host.environment import ROOT
 from host.private import UMASK, write_private
@@ -22,11 +23,14 @@ from host.process_secrets import withheld
 from host.processes import start_time
 from supervision.installation import Installation
 from supervision.program import Program
-from supervision.readiness import wait_until
+from supervision.readiness import NotReadyError, wait_until
 
 # sun_path holds 108 bytes with the final zero.
 LONGEST_SOCKET_PATH = 100
 LOG_BYTES = "20MB"
+
+ANSWERS_WITHIN = 20.0
+"""Seconds that the daemon may take to answer: on a busy host it is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Supervisor:
         self._pid_file = home / "run" / "supervisord.pid"
 
     def is_running(self) -> bool:
-        """Whether the daemon answers."""
+        """Whether the daemon runs. Raises `NotReadyError` where it is there and gives no answer."""
         try:
             # Another user may have put a socket of this name into the temporary directory.
             if self._socket.stat().st_uid != os.geteuid():
@@ -101,7 +105,7 @@ class Supervisor:
             )
 
     def states(self) -> list[ProcessState]:
-        """Every process; empty when the daemon does not run."""
+        """Every process; empty when the daemon does not run. Raises `NotReadyError`."""
         if not self.is_running():
             return []
         return [
@@ -145,12 +149,36 @@ class Supervisor:
         return state in ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
 
     def _call(self, method: str, *arguments: Any) -> Any:
-        transport = SupervisorTransport(None, None, serverurl=f"unix://{self._socket}")
+        transport = _Transport(self._socket)
         try:
             proxy = xmlrpc.client.ServerProxy("http://127.0.0.1", transport=transport)
             return getattr(proxy.supervisor, method)(*arguments)
+        except TimeoutError:
+            raise NotReadyError(
+                f"supervisord (process {self.daemon_pid()}) has not answered for {ANSWERS_WITHIN:.0f} s:"
+                " it is stopped, or this host is very busy"
+            ) from None
         finally:
             transport.close()
+
+
+class _Transport(SupervisorTransport):
+    """A connection that gives up: the one of `supervisor` waits for a stopped daemon for good."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(None, None, serverurl=f"unix://{path}")
+        self._get_connection = lambda: _Connection(str(path))
+
+
+class _Connection(UnixStreamHTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=ANSWERS_WITHIN)
+        self.socketfile = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.socketfile)
 
 
 def socket_path(home: Path) -> Path:
