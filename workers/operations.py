@@ -19,6 +19,7 @@ from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
 from controlplane.lifecycle.nodes import node_activate, node_drain
 from controlplane.nodes.selectors import node_get
+from controlplane.topologies.choices import TOPOLOGY_AT_REST, Desired
 from controlplane.topologies.models import Topology
 from domain.messages import Control
 from host import environment
@@ -55,8 +56,12 @@ def _reconcile(coordination: WorkerSession, operation: Operation) -> None:
 
 
 def _checkpoint(coordination: WorkerSession, operation: Operation) -> None:
+    topology = Topology.objects.filter(name=operation.target).first()
+    if topology is None or (topology.desired == Desired.STOPPED and topology.status in TOPOLOGY_AT_REST):
+        raise Conflict(f"topology {operation.target!r} was undeployed before it took the checkpoint")
     if operation.state == OperationState.RUNNING and "request" in operation.result:
-        return  # asked already; the driver's report ends it
+        checkpoint_ask(coordination, operation.target, again=operation.result["request"])
+        return  # the driver's report ends it
     operation_start(operation=operation, result={"request": checkpoint_ask(coordination, operation.target)})
 
 

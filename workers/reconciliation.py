@@ -155,11 +155,13 @@ def withdrawals(names: list[str]) -> list[Event]:
     ]
 
 
-def checkpoint_ask(coordination: WorkerSession, topology: str) -> int:
-    """Ask the driver for a checkpoint; returns the number of the request."""
+def checkpoint_ask(coordination: WorkerSession, topology: str, *, again: int = 0) -> int:
+    """Ask the driver for a checkpoint; returns the number of the request. `again`: the number of one that is
+    open, for a ZooKeeper that has lost it."""
 
     def raised(control: Control) -> Control:
-        return msgspec.structs.replace(control, checkpoint_request=control.checkpoint_request + 1)
+        number = max(control.checkpoint_request, again) if again else control.checkpoint_request + 1
+        return msgspec.structs.replace(control, checkpoint_request=number)
 
     return coordination.control_change(topology, raised).checkpoint_request
 

@@ -129,7 +129,9 @@ class Checkpoints:
         self._next_at = at + seconds
 
     def wanted(self, request: int, at: float) -> bool:
-        """Whether the next job should end with punctuation: it is time, or an operator asked."""
+        """Whether the next job should end with punctuation: it is time, or an operator asked. A number below
+        what was served is one of a ZooKeeper that has lost its data: they begin anew."""
+        self._served = min(self._served, request)
         if len(self.under_way) >= self.at_once:
             return False
         return request > self._served or at >= self._next_at

@@ -10,6 +10,7 @@ from controlplane.events.choices import OperationKind
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.nodes import node_register, nodes_lost
 from controlplane.nodes.models import Node
+from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.models import Partition, Topology
 from coordination.paths import Paths
 from domain.messages import (
@@ -29,6 +30,26 @@ def test_checkpoint_is_asked_for_once(coordination: WorkerSession, deployed: Top
     assert run(coordination, operation).result["request"] == 1
     assert run(coordination, operation).state == "running"
     assert control(coordination).checkpoint_request == 1
+
+
+def test_a_checkpoint_is_asked_for_again_where_zookeeper_has_lost_the_request(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    run(coordination, ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts"))
+    operation = run(coordination, ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts"))
+    coordination.put(Paths.control("counts"), Control(paused=True))
+    assert run(coordination, operation).result["request"] == 2
+    assert control(coordination) == Control(checkpoint_request=2, paused=True)
+
+
+def test_an_open_checkpoint_ends_with_its_topology(coordination: WorkerSession, deployed: Topology) -> None:
+    operation = run(coordination, ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts"))
+    Topology.objects.update(desired=Desired.STOPPED, status=TopologyStatus.STOPPED)
+    ended = run(coordination, operation)
+    assert (ended.state, ended.error) == (
+        "failed",
+        "topology 'counts' was undeployed before it took the checkpoint",
+    )
 
 
 def test_pause_and_resume_keep_the_checkpoint_request(

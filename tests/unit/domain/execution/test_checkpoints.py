@@ -203,6 +203,14 @@ def test_wanted_by_time_or_request_but_one_at_a_time(world: World) -> None:
     assert not coordinator.wanted(1)
 
 
+def test_requests_of_a_zookeeper_that_has_lost_its_data_count_anew(world: World) -> None:
+    _, coordinator, _, _, _ = world
+    coordinator.started(checkpoint=7, generation=2, request=5)
+    coordinator.fail("x")
+    assert not coordinator.wanted(0)
+    assert coordinator.wanted(1)
+
+
 def several(world: World, at_once: int = 2) -> Coordinator:
     """Checkpoints 7 and 9 are under way, of which 9 is acknowledged."""
     checkpoints, coordinator, store, clock, _ = world
