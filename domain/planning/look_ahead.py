@@ -72,13 +72,11 @@ class LookAhead(Planner):
         own = self.base.select(problem)
         if len(times.starts) == 1 or len(own.order) == len(problem.queries):
             return own
-        recovered, _, _ = self._best(problem, times, _flags(problem, own.order), guarded=True)
-        if not (recovered[0] & ~_flags(problem, own.order)).any():
+        best = self._best(problem, times, _flags(problem, own.order), guarded=True)
+        if not (best.recovered[0] & ~_flags(problem, own.order)).any():
             return own
-        order = _by_density(problem, recovered[0])
-        myopic = area_of(problem, times, wave_by_wave(problem, times, self.base))
-        area = area_of(problem, times, recovered)
-        gain = (area / myopic - 1) * 100 if myopic else 100.0
+        order = _by_density(problem, best.recovered[0])
+        gain = (best.area / best.myopic - 1) * 100 if best.myopic else 100.0
         return Selection(
             order=order,
             covered=problem.covered(order),
@@ -111,21 +109,19 @@ class LookAhead(Planner):
         """All waves as expected now; the first is what `select` proposes."""
         times = timeline(problem, self.arrivals, self.horizon)
         own = self.base.select(problem)
-        recovered, bound, proven = self._best(problem, times, _flags(problem, own.order), guarded=True)
-        return schedule_of(problem, times, recovered, method=self.name, bound=bound, proven=proven)
+        best = self._best(problem, times, _flags(problem, own.order), guarded=True)
+        return best.schedule(problem, times, method=self.name)
 
     def clairvoyant(self, problem: RecoveryProblem) -> Schedule:
         """The best schedule for exactly these arrivals, not held to `base` in the first wave: what an
         incident's real course is measured against."""
         times = timeline(problem, self.arrivals, self.horizon)
         nothing = np.zeros(len(problem.queries), dtype=bool)
-        recovered, bound, proven = self._best(problem, times, nothing, guarded=False)
-        return schedule_of(problem, times, recovered, method="clairvoyant", bound=bound, proven=proven)
+        return self._best(problem, times, nothing, guarded=False).schedule(
+            problem, times, method="clairvoyant"
+        )
 
-    def _best(
-        self, problem: RecoveryProblem, times: Timeline, own: Flags, *, guarded: bool
-    ) -> tuple[Flags, float | None, bool]:
-        """recovered[T, M], a bound of the area where the program ran, and whether that proves it."""
+    def _best(self, problem: RecoveryProblem, times: Timeline, own: Flags, *, guarded: bool) -> _Ahead:
         floor = problem.value_of(np.flatnonzero(own)) if guarded else 0
         candidates = [wave_by_wave(problem, times, self.base)]
         for planner in (self.base, AdaptiveDensity()):
@@ -135,9 +131,9 @@ class LookAhead(Planner):
             candidates.append(_backwards(problem, times, planner, own))
         areas = [area_of(problem, times, candidate) for candidate in candidates]
         best = candidates[int(np.argmax(areas))]
-        area = max(areas)
+        area, myopic = max(areas), areas[0]
         if len(times.starts) * sum(problem.needs.shape) > self.program_limit or not problem.queries:
-            return best, None, False
+            return _Ahead(best, area, myopic)
         program = WaveProgram(
             problem,
             capacities=times.capacities,
@@ -158,7 +154,24 @@ class LookAhead(Planner):
             if enough and found > area * (1 + AREA_TOLERANCE):
                 best, area = whole, found
         proven = solved.bound <= area * (1 + 2 * AREA_TOLERANCE) + 1e-9
-        return best, max(area, solved.bound), proven
+        return _Ahead(best, area, myopic, max(area, solved.bound), proven)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """The best waves that were found. recovered[T, M]. area: theirs. myopic: that of waves planned one by
+    one. bound: of the area, where the program ran; proven: whether that proves them the best."""
+
+    recovered: Flags
+    area: float
+    myopic: float
+    bound: float | None = None
+    proven: bool = False
+
+    def schedule(self, problem: RecoveryProblem, times: Timeline, *, method: str) -> Schedule:
+        return schedule_of(
+            problem, times, self.recovered, method=method, bound=self.bound, proven=self.proven
+        )
 
 
 def _backwards(problem: RecoveryProblem, times: Timeline, planner: Planner, done: Flags) -> Flags:
