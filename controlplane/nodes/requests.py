@@ -32,10 +32,13 @@ def requests_due(*, at: datetime) -> QuerySet[NodeRequest]:
 
 
 def requests_date_anew(*, at: datetime) -> None:
-    """The clock was put back since these were asked for: they are asked for now."""
+    """The clock was put back since these were asked for, or started: they are asked for, or started, now."""
     later = NodeRequest.objects.filter(state=NodeRequestState.PENDING, requested_at__gt=at + AHEAD)
     if later.exists():  # an update locks the database also where it changes nothing
         later.update(requested_at=at, due_at=None)
+    started = NodeRequest.objects.filter(state=NodeRequestState.STARTED, started_at__gt=at + AHEAD)
+    if started.exists():
+        started.update(started_at=at)
 
 
 def requests_unregistered(*, before: datetime) -> QuerySet[NodeRequest]:

@@ -307,6 +307,18 @@ def test_a_node_comes_in_its_time_where_the_clock_was_put_back(
     assert row.state == NodeRequestState.STARTED
 
 
+def test_a_node_that_was_started_before_the_clock_was_put_back_counts_as_started_now(
+    provider: MemoryProvider, incident: Incident
+) -> None:
+    row = request("node-5", incident=incident, due_at=now())
+    requests_serve(provider=provider)
+    NodeRequest.objects.update(started_at=now() + timedelta(hours=1))
+    requests_serve(provider=provider)
+    row.refresh_from_db()
+    assert row.started_at is not None
+    assert row.started_at <= now()
+
+
 def test_a_node_that_registers_first_stays_alive(provider: MemoryProvider, incident: Incident) -> None:
     row = request("node-5", incident=incident)
     acquire = provider.acquire
