@@ -66,7 +66,7 @@ def redis_program(*, home: Path, port: int, url: str, demo: bool) -> Program:
             "daemonize no",
             'save ""',
             "appendonly no",
-            # Telemetry is bounded by MAXLEN and tasks are short: reaching this means a reader is
+            # Telemetry is deleted as it is applied and tasks are short: reaching this means a reader is
             # dead, and then a refused write (which every writer survives) is the better signal.
             "maxmemory 256mb",
             "maxmemory-policy noeviction",

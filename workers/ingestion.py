@@ -1,8 +1,8 @@
 """Telemetry from the Redis stream into the database: one thread of the detection worker.
 
-Messages are read in a consumer group and acknowledged when they have been applied, so those that a killed
-worker had in hand are read again; the services they go to take repetitions. Redis may lose all of it at
-any time: the next message, and the sweep's look at ZooKeeper, carry the whole truth. A message that cannot
+Messages are read in a consumer group, and acknowledged and deleted when they have been applied, so those that
+a killed worker had in hand are read again; the services they go to take repetitions. Redis may lose all of it
+at any time: the next message, and the sweep's look at ZooKeeper, carry the whole truth. A message that cannot
 be used goes into a stream of its own, `REFUSED_STREAM`, and is counted (`quarantine`); those behind it are
 applied.
 """
@@ -251,11 +251,19 @@ class Ingestion(threading.Thread):
         for entry, fields in entries:
             if entry in kept:
                 self._apply_one(entry, fields, kept[entry], moved)
-        self._redis.xack(TELEMETRY_STREAM, GROUP, *[entry for entry, _ in entries])
+        self._done([entry for entry, _ in entries])
         self._tries.clear()
         for topology in sorted(moved):
             if topology in self._availabilities.incidents:
                 task_send(INCIDENT_STEP, self._availabilities.incidents[topology])
+
+    def _done(self, entries: list[bytes]) -> None:
+        """Acknowledge and delete: the reports of large topologies would fill Redis, which then takes neither
+        reports nor tasks, long before they are as many as a stream keeps."""
+        with self._redis.pipeline() as both:
+            both.xack(TELEMETRY_STREAM, GROUP, *entries)
+            both.xdel(TELEMETRY_STREAM, *entries)
+            both.execute()
 
     def _decoded(self, fields: dict[bytes, bytes]) -> Telemetry:
         message = decode_telemetry(fields[TELEMETRY_FIELD.encode()])

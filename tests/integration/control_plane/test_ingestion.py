@@ -76,6 +76,16 @@ def test_messages_in_hand_of_a_killed_worker_are_read_again(
     assert stream.xpending(TELEMETRY_STREAM, GROUP)["pending"] == 0
 
 
+def test_redis_keeps_no_message_that_was_applied(
+    stream: redis.Redis, ingestion: Ingestion, deployed: Topology
+) -> None:
+    """Else 7,000 reports of 250 partitions filled it for good: it took neither reports nor tasks any more."""
+    send(stream, specs.epoch_report(deployed), specs.driver_status(deployed))
+    stream.xadd(TELEMETRY_STREAM, {TELEMETRY_FIELD: b"{"})
+    assert drain(ingestion) == 3
+    assert stream.xlen(TELEMETRY_STREAM) == 0
+
+
 def test_redis_that_lost_everything_gets_a_new_group(
     stream: redis.Redis, ingestion: Ingestion, deployed: Topology
 ) -> None:
