@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.db import InterfaceError, InternalError, OperationalError
+
 from domain.topology import FieldProblem, TopologyError
 
 BUSY = "The database is busy or away; nothing was changed. Try again in some seconds."
 RETRY_AFTER = 5
 """Seconds."""
+DATABASE_AWAY = (OperationalError, InterfaceError, InternalError)
+"""What is raised where the database takes nothing now. The last one is what PostgreSQL has for one that may
+only be read, as a standby is after a failover."""
 
 
 class ServiceError(Exception):

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError
 
+from controlplane.errors import DATABASE_AWAY
 from coordination.paths import Paths
 from domain.messages import ProblemReport
 
@@ -62,7 +63,7 @@ class Quarantine:
             key, count = next(iter(taken.items()))
             try:
                 self._record(*key, count)
-            except (OperationalError, InterfaceError) as error:
+            except DATABASE_AWAY as error:
                 log.warning("refused values not recorded yet", error=str(error))
                 with self._guard:
                     self._waiting.update(taken)

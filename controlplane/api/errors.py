@@ -7,7 +7,6 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
-from django.db import InterfaceError, OperationalError
 from django.http import Http404
 from rest_framework import status
 from rest_framework.exceptions import (
@@ -21,7 +20,17 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from controlplane.api.throttling import anonymous_take
-from controlplane.errors import BUSY, RETRY_AFTER, Busy, Conflict, Invalid, Missing, ServiceError, Stale
+from controlplane.errors import (
+    BUSY,
+    DATABASE_AWAY,
+    RETRY_AFTER,
+    Busy,
+    Conflict,
+    Invalid,
+    Missing,
+    ServiceError,
+    Stale,
+)
 from domain.topology import FieldProblem
 
 log = structlog.get_logger(__name__)
@@ -57,7 +66,7 @@ def handle(error: Exception, context: dict[str, Any]) -> Response | None:
             status=next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400),
             headers={"ETag": error.tag} if isinstance(error, Stale) else None,
         )
-    if isinstance(error, OperationalError | InterfaceError):
+    if isinstance(error, DATABASE_AWAY):
         log.error("database not usable now", error=str(error))
         return _later(BUSY)
     if isinstance(error, Http404):

@@ -6,17 +6,16 @@ from __future__ import annotations
 import re
 import sys
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.debug import SafeExceptionReporterFilter
 from django.views.defaults import server_error as django_server_error
 
-from controlplane.errors import BUSY, RETRY_AFTER
+from controlplane.errors import BUSY, DATABASE_AWAY, RETRY_AFTER
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """The answer where an exception was not handled, in a view or in a middleware."""
-    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+    if isinstance(sys.exc_info()[1], DATABASE_AWAY):
         return HttpResponse(
             f"{BUSY}\n",
             status=503,

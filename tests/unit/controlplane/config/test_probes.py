@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import InternalError, OperationalError
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -77,8 +77,15 @@ def _locked(*_: Any, **__: Any) -> Any:
     raise OperationalError("database is locked")
 
 
-def test_rest_says_when_to_try_again(operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controlplane.api.topologies.views.TopologyViewSet.get_queryset", _locked)
+def _read_only(*_: Any, **__: Any) -> Any:
+    raise InternalError("cannot execute UPDATE in a read-only transaction")
+
+
+@pytest.mark.parametrize("fails", [_locked, _read_only])
+def test_rest_says_when_to_try_again(
+    operator: APIClient, fails: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.api.topologies.views.TopologyViewSet.get_queryset", fails)
     answer = operator.get("/api/v1/topologies/")
     assert (answer.status_code, answer["Retry-After"]) == (503, "5")
     assert answer.json()["errors"][0]["message"].startswith("The database is busy or away")
