@@ -4,8 +4,8 @@ It reads, in rounds, the registrations, the heartbeats and what the drivers say,
 failure detector with what the lifelines found out, and records what that decides. Watches on the
 registrations and on the drivers' executors, and a lifeline that was refused, only make the next round come at
 once; nothing depends on them. What could not be recorded (the database was busy) is kept and tried again
-before anything newer. What is wrong with one value, one topology or one node is counted (`quarantine`), and
-the round goes on with the others.
+before anything newer, and what the database loses afterwards is recorded again (`recorded`). What is wrong
+with one value, one topology or one node is counted (`quarantine`), and the round goes on with the others.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from workers.database import TRIES, refuses
 from workers.lifelines import Lifelines
 from workers.node_cpu import node_cpu
 from workers.quarantine import quarantine
+from workers.recorded import decisions_forgotten
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -58,6 +59,7 @@ ROUND = 0.5  # seconds between rounds
 HURRIED_ROUND = 0.1  # while there is evidence that may be complete in a moment
 TOPOLOGIES_EVERY = 2.0
 STATS_EVERY = 1.0
+COMPARED_EVERY = 5.0
 CHANGED = "changed"
 STOP = "stop"
 AFTER_FAULT = 1.0
@@ -80,7 +82,8 @@ class Watch(threading.Thread):
         self._outbox: deque[Instruction | PartitionsLost] = deque()
         self._absences = AbsenceClock()
         self._topologies: list[str] = []
-        self._topologies_at = self._stats_at = float("-inf")
+        self._topologies_at = self._stats_at = self._compared_at = float("-inf")
+        self._unrecorded: set[str] = set()
         self._coordination: WorkerSession | None = None
         self._tries = 0
         self._beat = time.monotonic()
@@ -193,6 +196,7 @@ class Watch(threading.Thread):
             quarantine.refuse("node watch", f"a round was cut short: {type(error).__name__}")
         self._outbox.extend(self.detector.handle_stimulus(*stimuli))
         self._record()
+        self._compare()
 
     def _observe(self, stimuli: list[Stimulus]) -> None:
         """Append what ZooKeeper says now."""
@@ -292,8 +296,23 @@ class Watch(threading.Thread):
                     quarantine.tell()
                     raise UnrecordedDecisionError(what) from error
                 # One node that cannot be recorded must not keep the others from it.
+                self._unrecorded.add(decision.registration.id)
             self._tries = 0
             self._outbox.popleft()
+
+    def _compare(self) -> None:
+        """Record again, with the next round, what the database has lost of what was recorded."""
+        if self._outbox or self.now() - self._compared_at < COMPARED_EVERY:
+            return
+        self._compared_at = self.now()
+        try:
+            again = decisions_forgotten(self.detector.nodes, at=self.now(), unrecorded=self._unrecorded)
+        except DatabaseError as error:
+            log.warning("nodes not compared with the database", error=str(error))
+            return
+        if again:
+            log.error("the database has lost decisions of the node watch", decisions=repr(again))
+        self._outbox.extend(again)
 
     def _carry_out(self, decision: Instruction | PartitionsLost) -> None:
         match decision:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from controlplane.events.models import Event
+from controlplane.lifecycle.nodes import nodes_leave
+from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
 from domain.messages import NodeRegistration, NodeStats
 from domain.recovery.events import NodesLost
@@ -92,6 +95,8 @@ class Rounds(Watch):
 
     def _refresh_topologies(self) -> None: ...
 
+    def _compare(self) -> None: ...
+
     def _carry_out(self, decision: Any) -> None:
         self.decided.append(decision)
 
@@ -133,3 +138,51 @@ def test_a_node_that_is_silent_while_others_are_heard_is_given_up(watch: Rounds)
     for _ in range(60):
         watch.step()
     assert [sorted(one.nodes) for one in watch.decided if isinstance(one, NodesLost)] == [["node-2"]]
+
+
+class Recorded(Rounds):
+    """What it decides is recorded."""
+
+    _carry_out = Watch._carry_out
+    _compare = Watch._compare
+
+    def steps(self, count: int = 30) -> dict[str, str]:
+        for _ in range(count):
+            self.step()
+        return dict(Node.objects.filter(name__in=NAMES).values_list("name", "state"))
+
+
+@pytest.mark.django_db
+def test_what_the_database_loses_of_decisions_is_recorded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its standby had not got the last transactions: the loss of a node stayed unknown."""
+    monkeypatch.setattr(detection, "close_old_connections", lambda: None)
+    watch = Recorded()
+    watch.zookeeper.silent = {"node-2": watch.time}
+    assert watch.steps(60) == {"node-1": "alive", "node-2": "lost"}
+    Node.objects.filter(name="node-2").update(state="alive")
+    Node.objects.filter(name="node-1").delete()
+    assert watch.steps() == {"node-1": "alive", "node-2": "lost"}
+    written = Event.objects.filter(kind__in=("node.lost", "node.joined")).count()
+    watch.steps()
+    assert Event.objects.filter(kind__in=("node.lost", "node.joined")).count() == written
+
+
+@pytest.mark.django_db
+def test_a_node_that_was_replaced_under_its_name_is_lost_where_the_database_knows_the_old_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(detection, "close_old_connections", lambda: None)
+    watch = Recorded()
+    Node.objects.filter(name="node-1").update(session="before", pid=7)
+    watch.steps()
+    told = Event.objects.filter(node="node-1").order_by("sequence").values_list("kind", flat=True)
+    assert [*told][-2:] == ["node.lost", "node.joined"]
+
+
+@pytest.mark.django_db
+def test_nodes_that_left_stay_so_where_the_watch_still_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while an installation is stopped."""
+    monkeypatch.setattr(detection, "close_old_connections", lambda: None)
+    watch = Recorded()
+    nodes_leave(reason="the installation is stopped")
+    assert set(watch.steps().values()) == {"left"}
