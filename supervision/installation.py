@@ -13,7 +13,7 @@ import msgspec
 from host.environment import ROOT, Environment, read
 from host.java import java_home
 from host.private import write_private
-from host.process_secrets import EXECUTOR, KEY, SPARK, ZOOKEEPER, environment_for
+from host.process_secrets import CHECKPOINTS, DATABASE, EXECUTOR, KEY, SPARK, ZOOKEEPER, environment_for
 from supervision import ports
 from supervision.ports import LOOPBACK
 from supervision.profiles import ROOMY
@@ -24,18 +24,24 @@ DEMO = {
     "RESURGE_HTTPS": "0",
 }
 INSTANCE = "RESURGE_INSTANCE"
+COORDINATION = "RESURGE_ZOOKEEPER"
+STORAGE = "RESURGE_CHECKPOINTS"
+PLACES = (DATABASE, COORDINATION, STORAGE, CHECKPOINTS, "RESURGE_OUTPUTS")
+"""Where what lasts is kept. A start that took other places would find nothing of it there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """`variables` is the environment every process gets besides that of the shell; `settings` the
-    same, typed. `embedded` names the servers that run here (the others were named by the operator)."""
+    same, typed. `embedded` names the servers that run here (the others were named by the operator), `lasting`
+    the places that the last start was told and this one is not."""
 
     home: Path
     variables: dict[str, str]
     settings: Environment
     ports: dict[str, int]
     embedded: frozenset[str]
+    lasting: tuple[str, ...] = ()
 
     @property
     def run(self) -> Path:
@@ -74,8 +80,8 @@ def home_directory(variables: Mapping[str, str] | None = None) -> Path:
 
 def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Installation:
     """Choose the values of a start: the shell's first, then those of the last start that must last (the
-    secrets, the ports), then `defaults` (the settings of a profile) and those of every demo. Writes
-    `run/environment` and `run/ports.json` (mode 600).
+    secrets, the ports, the places of data), then `defaults` (the settings of a profile) and those of every
+    demo. Writes `run/environment` and `run/ports.json` (mode 600).
 
     Raises `InvalidEnvironment` for a value that cannot be used and `OSError` for an unwritable home.
     """
@@ -83,10 +89,12 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
         (home / directory).mkdir(parents=True, exist_ok=True)
     previous = recorded_variables(home)
     given = {name: value for name, value in os.environ.items() if name.startswith("RESURGE_") and value}
+    places = _lasting(previous, given)
+    given |= places
     embedded = {
         server
         for server, variable in (
-            ("zookeeper", "RESURGE_ZOOKEEPER"),
+            ("zookeeper", COORDINATION),
             ("redis", "RESURGE_REDIS_URL"),
             ("spark-master", "RESURGE_SPARK_MASTER"),
         )
@@ -100,7 +108,7 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
         **defaults,
         "RESURGE_PORT": "8000",
         **{name: previous.get(name) or secrets.token_urlsafe(48) for name in lasting},
-        "RESURGE_ZOOKEEPER": f"{LOOPBACK}:{chosen['zookeeper']}",
+        COORDINATION: f"{LOOPBACK}:{chosen['zookeeper']}",
         "RESURGE_REDIS_URL": redis_url(chosen["redis"]),
         "RESURGE_SPARK_MASTER": f"spark://{LOOPBACK}:{chosen['spark_master']}",
         **given,
@@ -113,8 +121,23 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
     write_private(home / "run" / "ports.json", msgspec.json.encode(chosen))
     variables_record(home, variables)
     return Installation(
-        home=home, variables=variables, settings=settings, ports=chosen, embedded=frozenset(embedded)
+        home=home,
+        variables=variables,
+        settings=settings,
+        ports=chosen,
+        embedded=frozenset(embedded),
+        lasting=tuple(places),
     )
+
+
+def _lasting(previous: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The places that the last start was told and this one is not."""
+    found = {name: previous[name] for name in PLACES if name in previous and name not in given}
+    if found.get(COORDINATION, "").startswith(f"{LOOPBACK}:"):  # as a rule its own, at this start's port
+        del found[COORDINATION]
+    if STORAGE in given:
+        found.pop(CHECKPOINTS, None)  # the password of another server
+    return found
 
 
 def redis_url(port: int) -> str:

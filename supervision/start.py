@@ -100,6 +100,8 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
     leftovers_end(home, progress)
     profile_keep(home, options.profile, settled=not options.profile_changes)
     installation = compose(home, options.profile.settings)
+    for name in installation.lasting:
+        progress.say(f"{name} is that of the last start, since this one names none")
     for path in database_files(installation.settings.database_url):
         file_protect(path)
     require_free(installation.settings.port)

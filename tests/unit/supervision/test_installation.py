@@ -57,6 +57,36 @@ def test_servers_named_by_the_operator_are_not_embedded(
     assert installation.settings.replacement_delay.low == 30
 
 
+def test_data_stays_where_the_last_start_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {
+        "RESURGE_DATABASE_URL": "postgres://resurge:secret@db/resurge",
+        "RESURGE_ZOOKEEPER": "zk-1:2181",
+        "RESURGE_CHECKPOINTS": "redis://store:6379/0",
+        "RESURGE_CHECKPOINTS_PASSWORD": "secret",
+        "RESURGE_OUTPUTS": "/mnt/outputs",
+    }
+    assert compose(tmp_path).lasting == ()
+    with monkeypatch.context() as shell:
+        for name, value in places.items():
+            shell.setenv(name, value)
+        assert compose(tmp_path).lasting == ()
+    for _ in range(2):
+        again = compose(tmp_path)
+        assert again.lasting == tuple(places)
+        assert places.items() <= again.variables.items()
+        assert "zookeeper" not in again.embedded
+    monkeypatch.setenv("RESURGE_CHECKPOINTS", "file:///mnt/checkpoints")
+    moved = compose(tmp_path)
+    assert moved.settings.checkpoints == "file:///mnt/checkpoints"
+    assert moved.settings.checkpoints_password == "", "that of another server"
+
+
+def test_the_own_zookeeper_is_no_place_that_was_named(tmp_path: Path) -> None:
+    compose(tmp_path)
+    (tmp_path / "run" / "ports.json").unlink()
+    assert "zookeeper" in compose(tmp_path).embedded
+
+
 def test_a_bad_value_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESURGE_PORT", "eighty")
     with pytest.raises(InvalidEnvironment, match="RESURGE_PORT"):
