@@ -207,7 +207,7 @@ class IncidentMachine:
 
     def _on_returned(self, event: events.NodeReturned) -> Instructions:
         if event.node not in self.memory.lost:
-            return []
+            return self._used_again(event.node)
         kept: dict[str, set[str]] = {}
         for name, case in self.cases.items():
             assignment = self.deployments[name].assignment if name in self.deployments else {}
@@ -233,14 +233,19 @@ class IncidentMachine:
         return instructions
 
     def _on_arrived(self, event: events.NodeArrived) -> Instructions:
-        node = self.nodes.get(event.node)
         if event.node in self.memory.drained:
-            again = node is not None and (node.usable or node.standby)
-            return self._stays(event.node) if again else []
+            return self._used_again(event.node)
         if event.node in self.memory.arrived:
             return []
         text = f"{event.node} has joined and has nothing to run yet."
         return self._tell("step", text, facts.Arrived(event.node))
+
+    def _used_again(self, node: str) -> Instructions:
+        """It was drained, and is not any more: an operator has activated it, or it had left and is back."""
+        view = self.nodes.get(node)
+        if node not in self.memory.drained or view is None:
+            return []
+        return self._stays(node) if view.usable or view.standby else []
 
     def _stays(self, node: str) -> Instructions:
         """A drained node may take partitions again: what runs there need not move."""

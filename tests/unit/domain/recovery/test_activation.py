@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from domain.recovery.events import DrainAsked, NodeArrived, PartitionsLost, PlanPublished, RebalanceAsked
+from domain.recovery.events import (
+    DrainAsked,
+    NodeArrived,
+    NodeReturned,
+    PartitionsLost,
+    PlanPublished,
+    RebalanceAsked,
+)
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, Tell
 from domain.recovery.machine import IncidentMachine
@@ -96,3 +103,17 @@ def test_a_late_message_that_it_joined_does_not_undo_the_drain() -> None:
     drain(subject)
     assert subject.handle_stimulus(NodeArrived(at=5.0, node="node-2")) == []
     assert (subject.memory.drained, subject.cases["t0"].failed) == ({"node-2"}, MINE)
+
+
+def test_one_that_had_left_and_is_back_is_not_emptied_again() -> None:
+    """Its network was cut after it was emptied. What plans put there was to move, to it or to new nodes."""
+    subject = machine()
+    subject.nodes["node-4"] = NodeView(name="node-4", alive=True, usable=True)
+    applied(subject, plan_of(drain(subject)))
+    subject.nodes["node-2"].usable = True
+    subject.handle_stimulus(NodeReturned(at=21.0, node="node-2", evidence="a new session"))
+    plan = plan_of(lose(subject, "node-3", at=22.0))
+    assert {plan.assignment[p] for p in plan.restore} == {"node-2"}
+    subject.handle_stimulus(PlanPublished(at=23.0, topology="t0", generation=5))
+    report(subject, "running", generation=5)
+    assert subject.cases["t0"].failed == set()
