@@ -35,12 +35,13 @@ def proposal_of(case: TopologyCase, generation: int, wave: Wave) -> Proposed:
 
 
 def proposal_id(case: TopologyCase, generation: int, wave: Wave) -> str:
-    """`counts-w2-1a2b3c4d5e`: the same for the same wave in the same situation. The checkpoint is not part
-    of it: a newer one that is completed meanwhile only shortens the replay."""
+    """`counts-w2-1a2b3c4d5e`: the same for the same wave in the same situation. The checkpoint is part of it
+    only where an operator chose it: a newer one that is completed meanwhile only shortens the replay."""
     what: list[Any] = [
         generation,
         wave.method,
         wave.rollback,
+        case.origin if case.origin == wave.checkpoint else None,
         sorted(wave.restore, key=natural_key),
         sorted(wave.assignment.items()),
     ]

@@ -69,6 +69,16 @@ def test_a_chosen_checkpoint_is_gone_back_to_while_it_is_in_storage() -> None:
         assert "t0" not in subject.memory.origin
 
 
+def test_a_confirmation_is_for_the_checkpoint_that_was_proposed() -> None:
+    """The proposal to go back to the newest one stood as it was, and was carried out with the chosen one."""
+    subject = machine(approval="approve")
+    subject.deployments["t0"].latest, subject.deployments["t0"].stored = 30, frozenset({20, 30})
+    for checkpoint, words in ((None, "checkpoint 30, the newest"), (20, "checkpoint 20, which an operator")):
+        asked = RecoveryAsked(at=1.0, topology="t0", actor="kim", reason="bad", checkpoint=checkpoint)
+        subject.handle_stimulus(asked)
+        assert words in subject.open_proposals()["t0"].reason
+
+
 def test_who_asks_again_without_a_checkpoint_gets_the_newest() -> None:
     subject = machine(approval="approve")
     subject.deployments["t0"].latest, subject.deployments["t0"].stored = 30, frozenset({20, 30})
