@@ -9,6 +9,7 @@ describe("errorText", () => {
   it("has a sentence for an answer that says nothing", () => {
     expect(errorText(null, 404)).toContain("no longer exists");
     expect(errorText("<html>", 502)).toBe("The server answered 502.");
+    expect(errorText({ errors: [{ path: "", message: "Authentication credentials were not provided." }] }, 401)).toContain("signed in again, send it again");
   });
 });
 
@@ -68,7 +69,7 @@ describe("the end of the session", () => {
     session.ended = vi.fn();
     vi.stubGlobal("location", { assign: vi.fn() });
     vi.stubGlobal("fetch", async () => new Response('{"errors": [{"path": "", "message": "Sign in."}]}', { status: 401 }));
-    await expect(fetchSamples("hashtags", 0, 1)).rejects.toThrow("Sign in.");
+    await expect(fetchSamples("hashtags", 0, 1)).rejects.toThrow("Your session had ended");
     expect([vi.mocked(session.ended).mock.calls.length, vi.mocked(location.assign).mock.calls.length]).toEqual([1, 0]);
   });
 });

@@ -32,6 +32,8 @@ function csrfToken(): string {
 
 /** The text of an error answer: `{"errors": [{"path", "message"}]}`, or a sentence for its status. */
 export function errorText(body: unknown, status: number): string {
+  // It may be read after the user has signed in again, so it does not say that credentials are missing.
+  if (status === 401) return "Your session had ended, and nothing was done. Once you have signed in again, send it again.";
   const errors = body && typeof body === "object" ? (body as { errors?: unknown }).errors : undefined;
   if (Array.isArray(errors) && errors.length) {
     return errors.map((error: { path?: string; message?: string }) => (error.path ? `${error.path}: ${error.message}` : String(error.message))).join(" ");
