@@ -1,8 +1,9 @@
-"""Commands of `manage.py` in a shell: they concern the installation in RESURGE_HOME."""
+"""Commands of `manage.py`, in a shell too: they concern the installation in RESURGE_HOME."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -15,8 +16,9 @@ FAILED = 2
 
 
 def command_run(arguments: Sequence[str]) -> None:
-    """With the variables of the last start, as far as the shell has none of that name."""
-    if not set(arguments[1:2]) & set(OF_THE_CODE):
+    """In a shell, with the variables of the last start as far as the shell has none of that name. A database
+    that cannot be used ends it with a line and code 2."""
+    if INSTANCE not in os.environ and not set(arguments[1:2]) & set(OF_THE_CODE):
         for name, value in recorded_variables(home_directory()).items():
             if name != INSTANCE and not os.environ.get(name):
                 os.environ[name] = value
@@ -26,7 +28,7 @@ def command_run(arguments: Sequence[str]) -> None:
     try:
         execute_from_command_line([*arguments])
     except (OperationalError, ProgrammingError) as error:
-        sys.stderr.write(f"{_database_problem(str(error))}\n")
+        sys.stderr.write(f"{_database_problem(str(error).strip())}\n")
         sys.exit(FAILED)
 
 
@@ -36,9 +38,15 @@ def _database_problem(said: str) -> str:
     files = database_files(settings.RESURGE.database_url)
     database = settings.DATABASES["default"]
     place = files[0] if files else f"{database['NAME']} at {database['HOST'] or 'this host'}"
-    if "no such table" in said or "does not exist" in said:
+    if _NO_TABLE.search(said):
         return (
             f"{place} is not the database of an installation, or `make up` has not prepared it yet: name "
             "RESURGE_HOME, or RESURGE_DATABASE_URL, as for `make up`"
         )
-    return f"the database {place} cannot be used: {said.strip()}"
+    if _NO_COLUMN.search(said):
+        return f"the database {place} is of another version: `make down`, then `make up` brings it up to date"
+    return f"the database {place} cannot be used: {said}"
+
+
+_NO_TABLE = re.compile('no such table|relation "')
+_NO_COLUMN = re.compile("no such column|has no column|column .* does not exist")

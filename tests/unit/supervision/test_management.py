@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError
 
-from supervision.by_hand import command_run
 from supervision.installation import variables_record
+from supervision.management import command_run
 
 EXECUTE = "django.core.management.execute_from_command_line"
 
@@ -42,7 +42,13 @@ def test_a_command_takes_what_make_up_was_told(
 
 @pytest.mark.parametrize(
     ("said", "told"),
-    [("no such table: topologies_topology", "name RESURGE_HOME"), ("connection refused", "cannot be used")],
+    [
+        ("no such table: topologies_topology", "name RESURGE_HOME"),
+        ('relation "topologies_topology" does not exist\nLINE 1: ...', "name RESURGE_HOME"),
+        ("no such column: topologies_topology.new", "`make down`, then `make up`"),
+        ("column topologies_topology.new does not exist\nLINE 1: ...", "`make down`, then `make up`"),
+        ("connection refused", "cannot be used: connection refused"),
+    ],
 )
 def test_a_database_that_cannot_be_used_is_told_in_a_line(
     shell: dict[str, str],
