@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -13,14 +14,33 @@ from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.api.throttling import anonymous_take
+from controlplane.api.throttling import anonymous_take, client_of
 
 TEMPLATE = "registration/login.html"
+
+_checking = tuple(threading.Lock() for _ in range(64))
+"""One for a user at a client, in most cases."""
+
+
+def client_address(request: HttpRequest) -> str | None:
+    """By what a client is locked out (``AXES_CLIENT_IP_CALLABLE``)."""
+    return client_of(request.META.get("REMOTE_ADDR", "")) or None
+
+
+class SignInForm(AuthenticationForm):
+    """Checks one password of a user and client at a time: each of many that come at once would find no wrong
+    one before it, and be checked whatever the limit."""
+
+    def clean(self) -> Any:
+        who = (self.cleaned_data.get("username"), client_address(self.request))
+        with _checking[hash(who) % len(_checking)]:
+            return super().clean()
 
 
 class SignIn(LoginView):
     """Sign in with a name and a password; after too many attempts an address has to wait."""
 
+    form_class = SignInForm
     redirect_authenticated_user = True
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -61,14 +61,20 @@ def page_take(user: str) -> float:
 
 
 def anonymous_take(address: str) -> float:
-    """`address`: where the request came from. Of IPv6 a whole /64, which one host may choose from."""
+    """`address`: where the request came from."""
+    return _take("anonymous", settings.RESURGE.rate_limit_anonymous, client_of(address))
+
+
+def client_of(address: str) -> str:
+    """The address by which a client is limited and locked out. Of IPv6 a whole /64 counts as one, since a
+    host may choose from it; IPv4 may come written as IPv6, and then would all be in one /64."""
     try:
         known = ipaddress.ip_address(address)
     except ValueError:  # a Unix socket has none
-        known = None
+        return ""
     if isinstance(known, ipaddress.IPv6Address):
-        address = str(ipaddress.ip_network((known, 64), strict=False))
-    return _take("anonymous", settings.RESURGE.rate_limit_anonymous, address)
+        known = known.ipv4_mapped or ipaddress.ip_network((int(known), 64), strict=False).network_address
+    return str(known)
 
 
 def _take(tier: str, rate: Rate | None, key: str) -> float:

@@ -147,6 +147,7 @@ AXES_FAILURE_LIMIT = RESURGE.login_failures
 AXES_COOLOFF_TIME = timedelta(seconds=RESURGE.login_lock)
 # Wrong passwords from one address do not lock out the user at other addresses.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "dashboard.signing_in.client_address"
 AXES_LOCKOUT_CALLABLE = "dashboard.signing_in.locked_out"
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True

@@ -4,6 +4,8 @@ not."""
 from __future__ import annotations
 
 import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +13,13 @@ import pytest
 from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
 from rest_framework.test import APIClient
 
 from controlplane.api import throttling
 from controlplane.api.throttling import MOST_KEYS, Buckets
 from controlplane.topologies.models import Topology
+from dashboard.signing_in import SignInForm
 from host.environment import InvalidEnvironment, Rate, read
 from tests.unit.controlplane.identities import identity
 
@@ -68,6 +71,32 @@ def test_guessing_is_stopped_and_no_other_client_is(ann: User, caplog: pytest.Lo
     assert "wrong-guess" not in stored
     AccessAttempt.objects.all().delete()
     assert sign_in(guesser, PASSWORD).status_code == 302
+
+
+def test_a_host_does_not_guess_on_from_other_addresses_of_its_network(ann: User) -> None:
+    hosts = [Client(REMOTE_ADDR=f"2001:db8::{number}") for number in range(settings.AXES_FAILURE_LIMIT)]
+    assert [sign_in(client, "wrong").status_code for client in hosts] == [*[200] * (len(hosts) - 1), 429]
+    assert sign_in(Client(REMOTE_ADDR="2001:db8::ffff"), PASSWORD).status_code == 429
+    assert sign_in(Client(REMOTE_ADDR="2001:db8:0:1::1"), PASSWORD).status_code == 302
+
+
+def test_passwords_that_come_at_once_are_checked_one_after_the_other(
+    rf: RequestFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once: list[int] = []
+    checking: list[None] = []
+
+    def authenticate(*_: Any, **__: Any) -> None:
+        checking.append(None)
+        time.sleep(0.005)
+        at_once.append(len(checking))
+        checking.pop()
+
+    monkeypatch.setattr("django.contrib.auth.forms.authenticate", authenticate)
+    given = {"username": "ann", "password": "wrong"}
+    with ThreadPoolExecutor(5) as threads:
+        list(threads.map(lambda _: SignInForm(rf.post("/login/"), given).is_valid(), range(5)))
+    assert at_once == [1] * 5
 
 
 def test_the_admin_site_asks_for_no_password_itself(ann: User) -> None:
@@ -142,6 +171,9 @@ def test_addresses_of_one_network_count_as_one(limited: Any) -> None:
     assert throttling.anonymous_take("2001:db8::1") == 0
     assert throttling.anonymous_take("2001:db8::2") > 0
     assert throttling.anonymous_take("2001:db8:0:1::1") == 0
+    assert throttling.anonymous_take("::ffff:192.0.2.1") == 0
+    assert throttling.anonymous_take("192.0.2.1") > 0, "the same one"
+    assert throttling.anonymous_take("::ffff:192.0.2.2") == 0
     assert throttling.anonymous_take("") == 0, "a Unix socket has no address"
 
 
