@@ -39,6 +39,9 @@ CACHED, CACHED_SIZE = 2_000, 16_000_000
 BATCH, BATCH_SIZE = 200, 500_000
 """Events read at a time, and characters after which a message is long enough."""
 
+MOST_BATCHES = 50
+"""Messages kept for clients that ask for the same. Clients choose the topologies, in any number of ways."""
+
 REST, LONGEST_REST = 0.000_2, 0.2
 """Seconds of rest for each listener, and in all."""
 
@@ -163,6 +166,8 @@ class EventFeed:
                     break
         if last == after:
             return None
+        if len(self._batches) >= MOST_BATCHES:
+            self._batches.clear()
         batch = self._batches[after, topologies] = Batch(last, ",".join(texts))
         return batch
 

@@ -88,6 +88,17 @@ async def test_numbers_start_again_where_a_backup_was_put_back(
     assert [event.sequence for event in await events.read(3)] == [4, 5]
 
 
+async def test_what_one_client_asks_for_does_not_fill_the_memory(table: Table) -> None:
+    events = EventFeed()
+    table.last = 5
+    await events._advance()
+    for number in range(3 * feed.MOST_BATCHES):
+        batch = await events.batch(0, frozenset({"t", f"made-up-{number}"}))
+        assert batch is not None
+        assert batch.text == "1,2,3,4,5"
+    assert len(events._batches) <= feed.MOST_BATCHES
+
+
 @pytest.mark.parametrize("seed", range(20))
 async def test_listeners_come_and_go_while_things_happen(table: Table, seed: int) -> None:
     chance = random.Random(seed)
