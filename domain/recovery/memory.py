@@ -342,7 +342,8 @@ def case_rebuild(
         applied=memory.applied.get(name, -1) > before,
         rollback_pending=memory.rollback_pending.get(name) == generation,
     )
-    if memory.dropped.get(name) == generation:
+    # The machine knows of one that was undeployed the plan's generation only.
+    if memory.dropped.get(name) in (generation, newest.generation):
         case.phase, case.failed, case.unrestored, case.moves = Phase.DROPPED, set(), set(), {}
         case.forced = case.rollback_pending = False
         case.origin = None

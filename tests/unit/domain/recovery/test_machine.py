@@ -35,6 +35,7 @@ from domain.recovery.instructions import (
 )
 from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.machine import IncidentMachine
+from domain.recovery.memory import Memory, PlanRecord, case_rebuild
 from domain.recovery.policy import RecoveryPolicy
 from domain.recovery.replacements import JOIN_LIMIT
 from domain.topology import Topology
@@ -444,6 +445,19 @@ def test_withdrawn_topology_has_nothing_left_to_recover() -> None:
     lose(subject, "node-2")
     subject.handle_stimulus(TopologyWithdrawn(at=2.0, topology="t0", reason="it was undeployed"))
     assert subject.cases["t0"].phase is Phase.DROPPED
+
+
+def test_an_undeployed_topology_is_dropped_once() -> None:
+    """A plan of an aborted incident, which no driver got, counts in its generation only: each step told again
+    that nothing more is recovered."""
+    subject = machine()
+    lose(subject, "node-2")
+    subject.deployments.clear()
+    said = subject.handle_stimulus(TopologyWithdrawn(at=2.0, topology="t0", reason="it was undeployed"))
+    memory = Memory.recall(one.fact for one in said if isinstance(one, Tell) and one.fact is not None)
+    newest = PlanRecord(generation=3, state="applied", ours=False)
+    assert case_rebuild("t0", newest, 4, memory).phase is Phase.DROPPED
+    assert case_rebuild("t0", replace(newest, generation=5), 5, memory).phase is Phase.FAILED, "a new one"
 
 
 def test_completed_topology_needs_no_checkpoint() -> None:
