@@ -107,6 +107,7 @@ class Session:
         self._on_state = on_state
         self._on_change = on_change
         self._up = threading.Event()
+        self._away_since = time.monotonic()
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout,
@@ -156,6 +157,11 @@ class Session:
         client_id = self._client.client_id
         return f"{client_id[0]:x}" if client_id else ""
 
+    @property
+    def away(self) -> float:
+        """Seconds since the connection was lost, or first asked for; 0.0 while there is one."""
+        return 0.0 if self._up.is_set() else time.monotonic() - self._away_since
+
     def wait_connected(self, limit: float) -> bool:
         return self._up.wait(limit)
 
@@ -172,7 +178,8 @@ class Session:
     def _state_changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             self._up.set()
-        else:
+        elif self._up.is_set():
+            self._away_since = time.monotonic()
             self._up.clear()
         if self._on_state is not None:
             self._on_state(SessionState(state))

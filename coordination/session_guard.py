@@ -20,6 +20,10 @@ from kazoo.protocol.states import KazooState
 log = structlog.get_logger(__name__)
 
 
+ASK_AGAIN = 1.0
+"""Seconds until servers are asked again whether they listen: one that drops packets takes a second."""
+
+
 class SessionGuard:
     """Call `check()` every second or so while the client is not connected, from a thread that is none of
     kazoo's. Patience counts from the moment of disconnection, however long ago the check before was."""
@@ -30,6 +34,7 @@ class SessionGuard:
         self._patience = max(2 * session_timeout, 3.0)
         # When the connection was lost, or first asked for; None while there is one.
         self._away_since: float | None = time.monotonic()
+        self._asked_at = float("-inf")
         client.add_listener(self._state_changed)
 
     # Called in kazoo's threads.
@@ -45,7 +50,10 @@ class SessionGuard:
         now, since = time.monotonic(), self._away_since
         if self._client.connected or since is None:
             return False
-        if now - since < self._patience or not self._server_listens():
+        if now - since < self._patience or now - self._asked_at < ASK_AGAIN:
+            return False
+        listens, self._asked_at = self._server_listens(), time.monotonic()
+        if not listens:
             return False
         log.warning("zookeeper refuses the session; starting a new one", after=round(now - since, 1))
         self._away_since = now

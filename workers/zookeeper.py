@@ -150,7 +150,8 @@ _sessions: dict[int, WorkerSession] = {}
 
 
 def coordination() -> WorkerSession:
-    """The connected session of this process, for recovery tasks; made on first use."""
+    """The connected session of this process, for recovery tasks; made on first use. Waits only while a
+    connection may be made soon: a sweep, which asks for it many times, would keep a thread for minutes."""
     with _lock:
         session = _sessions.get(os.getpid())
         if session is None:
@@ -162,7 +163,7 @@ def coordination() -> WorkerSession:
                 on_refused=quarantine.refuse_znode,
             )
             session.start()
-    session.require_connected(CALL_DEADLINE)
+    session.require_connected(max(CALL_DEADLINE - session.away, 0.0))
     return session
 
 

@@ -127,3 +127,19 @@ def test_while_no_server_listens_the_session_is_kept(
     clock.now += 100 * PATIENCE
     assert not guard.check()
     assert client.started == 0
+
+
+def test_servers_are_asked_once_a_second(
+    client: Client, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they drop packets, each time takes as long, and a sweep asks many times."""
+    asked: list[float] = []
+    guard = guarding(client)
+    monkeypatch.setattr(guard, "_server_listens", lambda: asked.append(clock.now))
+    clock.now += PATIENCE
+    for _ in range(3):
+        assert not guard.check()
+    assert asked == [clock.now]
+    clock.now += session_guard.ASK_AGAIN
+    guard.check()
+    assert len(asked) == 2

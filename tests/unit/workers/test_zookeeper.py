@@ -1,11 +1,40 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 from kazoo.protocol.states import ZnodeStat
 
+from controlplane.config.settings import RESURGE
 from coordination.paths import Paths
+from coordination.session import CoordinationUnavailableError
 from domain.messages import NodeRegistration, encode
-from workers.zookeeper import WorkerSession
+from workers import zookeeper
+from workers.zookeeper import WorkerSession, coordination, coordination_close
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A ZooKeeper that does not listen."""
+    monkeypatch.setattr(zookeeper, "CALL_DEADLINE", 0.3)
+    monkeypatch.setattr("host.environment.read", lambda: replace(RESURGE, zookeeper="127.0.0.1:1"))
+    yield
+    coordination_close()
+
+
+def test_a_zookeeper_that_is_away_is_waited_for_once(away: None) -> None:
+    """Else a sweep of six topologies kept its thread for 70 s, and alerts and figures had none."""
+    waited = []
+    for _ in range(3):
+        began = time.monotonic()
+        with pytest.raises(CoordinationUnavailableError, match="cannot be reached"):
+            coordination()
+        waited.append(time.monotonic() - began)
+    assert waited[0] > 0.2
+    assert max(waited[1:]) < 0.1
+
 
 PATH = Paths.node("node-1")
 
