@@ -18,6 +18,7 @@ from host.private import home_protect
 from supervision.access import CommandFailedError, access_path, access_read
 from supervision.follow import INTERVAL, follow
 from supervision.installation import home_directory, recorded
+from supervision.last_start import last_start_notes
 from supervision.logs import logs_show
 from supervision.ports import PortTakenError
 from supervision.profiles import Choice, Profile, profile_choose
@@ -188,6 +189,7 @@ def _already_up(home: Path, chosen: Choice, options: StartOptions, progress: Pro
         started.notes.append(
             f"Note      for PROFILE={chosen.profile.name} run `make down`, then this command again"
         )
+    started.notes += last_start_notes(home, os.environ)
     if options.replicas is not None:
         rest = Rest(access.url, access.token)
         said = replicas_set(rest, options.topology, options.replicas, usual=options.usual_replicas)

@@ -15,6 +15,7 @@ from host.environment import ROOT
 from host.private import database_files, file_protect, home_protect
 from supervision.access import Access, CommandFailedError, access_ensure, access_keep, manage, token_works
 from supervision.installation import Installation, compose
+from supervision.last_start import last_start_keep
 from supervision.main_job import ENDED, Source, Step, deployed_keep, deployed_read, step_of
 from supervision.ports import require_free
 from supervision.profiles import ROOMY, Profile, profile_keep
@@ -100,6 +101,7 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
     leftovers_end(home, progress)
     profile_keep(home, options.profile, settled=not options.profile_changes)
     installation = compose(home, options.profile.settings)
+    last_start_keep(home)
     for name in installation.lasting:
         progress.say(f"{name} is that of the last start, since this one names none")
     for path in database_files(installation.settings.database_url):
