@@ -233,12 +233,15 @@ def _reset(home: Path, *, confirmed: bool) -> int:
 
 
 def _show_access(started: Started, profile: Profile, progress: Progress, *, stop_text: str) -> None:
+    access_file = str(access_path(started.installation.home))
+    # What a deployment prints is kept in a log, such as that of its container.
+    hidden = started.installation.settings.https
     progress.show(
         access_box(
             url=started.access.url,
             user=started.access.user,
-            password=started.access.password,
-            access_file=str(access_path(started.installation.home)),
+            password=f"in {access_file}" if hidden else started.access.password,
+            access_file=access_file,
             profile=f"{profile.name}: {profile.about}",
             stop=stop_text,
             notes=started.notes,

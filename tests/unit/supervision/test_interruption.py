@@ -15,9 +15,11 @@ from supervision import __main__ as command
 from supervision import start as beginning
 from supervision import stop as ending
 from supervision.access import Access
+from supervision.profiles import ROOMY
 from supervision.readiness import NotReadyError
 from supervision.rest import Rest
 from supervision.screen import Progress
+from supervision.start import Started
 from supervision.turns import turn_to_stop
 
 
@@ -241,3 +243,16 @@ def test_a_stop_waits_for_one_that_has_begun(tmp_path: Path) -> None:
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
+
+
+@pytest.mark.parametrize("https", [True, False])
+def test_only_a_demo_shows_the_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], https: bool
+) -> None:
+    """What a container prints is kept in its log."""
+    installation: Any = SimpleNamespace(home=tmp_path, settings=SimpleNamespace(https=https))
+    access = Access(url="http://127.0.0.1:8000/", user="admin", password="guess-me", token="t")
+    command._show_access(Started(installation, access), ROOMY, Progress(), stop_text="make down")
+    shown = capsys.readouterr().out
+    assert ("guess-me" in shown) is not https
+    assert str(tmp_path / "run" / "access.json") in shown
