@@ -14,6 +14,9 @@ MAX_TEXT = 1_000_000
 MAX_NUMBER = 100
 """Characters of an untrusted text, and of a number in it."""
 
+MOST_DIRECTIVES = 10
+"""Lines that begin with %. Each is compared with all before it, while no other thread can run."""
+
 _NUMBER_TAGS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _NUMERIC = re.compile(r"[-+0-9a-fA-FxoeE_:.]+")
 
@@ -24,6 +27,8 @@ def load_yaml(text: str) -> dict[str, Any]:
     """Parse YAML or JSON into plain data; raises `TopologyError` with line and column."""
     if len(text) > MAX_TEXT:
         raise TopologyError([FieldProblem("", f"{len(text)} characters; at most {MAX_TEXT} are read")])
+    if sum(line.startswith("%") for line in text.splitlines()) > MOST_DIRECTIVES:
+        raise TopologyError([FieldProblem("", f"more than {MOST_DIRECTIVES} lines that begin with %")])
     try:
         _bounded_require(text)
         _unique_require(text)

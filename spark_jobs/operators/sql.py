@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -14,6 +14,9 @@ from spark_jobs.operators.columns import concatenated
 from spark_jobs.operators.problems import OperatorError
 from spark_jobs.operators.volatility import query_doubt
 from spark_jobs.state.tables import StateTables
+
+LONGEST_QUERY: Final = 20_000
+"""Characters. DuckDB ends the process that reads a query with some ten thousand subqueries in each other."""
 
 
 class Sql(Operator):
@@ -32,6 +35,8 @@ class Sql(Operator):
         query = params.get("query")
         if not isinstance(query, str) or not query.strip():
             return [*found, f"query must be a SELECT statement, not {query!r}"]
+        if len(query) > LONGEST_QUERY:
+            return [*found, f"query has {len(query)} characters; at most {LONGEST_QUERY} are taken"]
         try:
             statements = duckdb.extract_statements(query)
         except duckdb.Error as error:

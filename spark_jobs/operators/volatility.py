@@ -109,7 +109,10 @@ def _is_called(name: str) -> bool:
 def _parsed(query: str) -> Any:
     with _database().cursor() as connection:
         text = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchall()[0][0]
-    parsed = json.loads(text)
+    try:
+        parsed = json.loads(text)
+    except RecursionError:
+        return None
     return None if parsed.get("error") else parsed
 
 

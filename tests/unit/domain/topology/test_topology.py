@@ -271,6 +271,11 @@ def test_a_graph_nothing_could_hold_is_refused(width: int, what: str) -> None:
         ("name: !!int ''", "", "does not fit its tag"),
         ("name: !!timestamp soon", "", "does not fit its tag"),
         ("x: " + "[" * 50_000, "line 1, column 103", "nested more than 100 levels"),
+        (
+            "%TAG !a! a\n%TAG !b! b\r%TAG !c! c\u2028" * 4 + "---\na: 1",
+            "",
+            "more than 10 lines that begin with %",
+        ),
         ("x" * 1_000_001, "", "at most 1000000 are read"),
     ],
 )

@@ -81,6 +81,7 @@ class TestSql:
         [
             ("", "query must be a SELECT statement"),
             ("SELEC 1", "query is not SQL"),
+            ("SELECT" + " " * 20_000 + "1", "query has 20007 characters; at most 20000 are taken"),
             ("SELECT 1; SELECT 2", "query must be exactly one SELECT statement"),
             ("DROP TABLE input", "query must be exactly one SELECT statement"),
         ],

@@ -49,6 +49,7 @@ def test_no_doubt(query: str) -> None:
         ("SELECT no_such(key) FROM input", "DuckDB does not say whether no_such() gives the same"),
         ("SUMMARIZE input", "it describes tables"),
         ("PIVOT input ON key", "DuckDB does not say what the query consists of"),
+        (f"FROM {'(FROM ' * 900}input{')' * 900}", "DuckDB does not say what the query consists of"),
     ],
 )
 def test_doubts(query: str, doubt: str) -> None:
