@@ -95,6 +95,10 @@ def _ended_silences() -> Q:
     return Q(ended_at__isnull=False)
 
 
+def _ended_sessions() -> Q:
+    return Q(expire_date__lt=timezone.now())
+
+
 def _expired_tokens() -> Q:
     return Q(expiry__lt=timezone.now())
 
@@ -140,7 +144,8 @@ KINDS = (
     ),
     Kind(name="problems", title="Problems", field="keep_problems", model="topologies.Problem", at="at"),
     Kind(
-        name="sessions", title="Sessions", field="keep_sessions", model="sessions.Session", at="expire_date",
+        name="sessions", title="Ended sessions", field="keep_sessions", model="sessions.Session",
+        at="expire_date", removable=_ended_sessions,
     ),
     Kind(
         name="tokens", title="Expired tokens", field="keep_tokens", model="knox.AuthToken", at="expiry",

@@ -174,6 +174,13 @@ def test_what_is_too_old_goes_and_the_rest_stays(name: str, nothing: Topology, s
     assert kind_trim(kind) == 0
 
 
+def test_sessions_of_users_stay_however_many_there_are(nothing: Topology, settings: Any) -> None:
+    bound(settings, BY_NAME["sessions"], Keep(86_400.0, 2))
+    for hours in range(5):
+        MAKE["sessions"](timezone.now() + timedelta(hours=1 + hours))
+    assert kind_trim(BY_NAME["sessions"]) == 0
+
+
 @pytest.mark.parametrize("name", MAKE)
 def test_of_too_many_the_oldest_go(name: str, nothing: Topology, settings: Any) -> None:
     kind = BY_NAME[name]
