@@ -8,13 +8,17 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 from knox.models import AuthToken
 
 from controlplane.accounts.roles import ADMINISTRATOR
-from controlplane.errors import Invalid
+from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel
+
+MOST_TOKENS = 100
+"""Of a user, that are valid: each has a rate limit of its own."""
 
 NAMED = "administrator named by the environment"
 
@@ -67,7 +71,8 @@ def token_create(
 ) -> tuple[AuthToken, str]:
     """Make an API token; only its hash is stored, so the text is returned this once.
 
-    made_with: the token that asks for it. Raises `Invalid` for a token that would outlive it.
+    made_with: the token that asks for it. Raises `Invalid` for a token that would outlive it, and `Conflict`
+    where the user has `MOST_TOKENS`.
     """
     if made_with is not None and made_with.expiry is not None:
         left = made_with.expiry - timezone.now()
@@ -77,6 +82,10 @@ def token_create(
                 "lifetime_hours",
                 f"a token cannot outlive the one that creates it, which ends in {hours:.2f} hours",
             )
+    get_user_model().objects.select_for_update().get(pk=user.pk)  # two at once would both find room
+    valid = Q(expiry=None) | Q(expiry__gt=timezone.now())
+    if AuthToken.objects.filter(valid, user=user).count() >= MOST_TOKENS:
+        raise Conflict(f"{user.get_username()!r} has {MOST_TOKENS} tokens: revoke one that is not used")
     row, text = AuthToken.objects.create(user=user, expiry=lifetime)
     audit_record(
         actor=actor,

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from controlplane.accounts.roles import ROLES, VIEWER, role_of
 from controlplane.accounts.services import token_create, token_revoke
-from controlplane.api.requests import REASON, ReasonSerializer, caller, reason_of
+from controlplane.api.requests import REASON, ErrorsSerializer, ReasonSerializer, caller, reason_of
 from controlplane.api.views import RestView, RestViewSet
 
 LONGEST_HOURS = 100_000
@@ -102,7 +102,9 @@ class TokenViewSet(mixins.ListModelMixin, RestViewSet):
             return AuthToken.objects.none()
         return AuthToken.objects.filter(user=self.request.user).order_by("-created", "pk")
 
-    @extend_schema(request=TokenCreateSerializer, responses={201: TokenCreatedSerializer})
+    @extend_schema(
+        request=TokenCreateSerializer, responses={201: TokenCreatedSerializer, 409: ErrorsSerializer}
+    )
     def create(self, request: Request) -> Response:
         serializer = TokenCreateSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)

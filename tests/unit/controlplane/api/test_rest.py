@@ -7,6 +7,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.utils import timezone
+from knox.models import AuthToken
 from rest_framework.test import APIClient
 
 from controlplane.alerts.models import Silence
@@ -249,6 +250,16 @@ def test_roles(viewer: APIClient, roleless: APIClient, topology: Topology) -> No
     assert roleless.get(f"{API}/topologies/").status_code == 403
     assert APIClient().get(f"{API}/topologies/").status_code == 401
     assert viewer.get(f"{API}/me/").json() == {"username": "viewer", "role": "viewer"}
+
+
+def test_a_user_has_so_many_tokens(operator: APIClient, viewer: APIClient, monkeypatch: Any) -> None:
+    monkeypatch.setattr("controlplane.accounts.services.MOST_TOKENS", 2)
+    codes = [operator.post(f"{API}/tokens/", WHY).status_code for _ in range(3)]
+    assert codes == [201, 201, 409]
+    assert viewer.post(f"{API}/tokens/", WHY).status_code == 201
+    key = operator.get(f"{API}/tokens/").json()["results"][0]["token_key"]
+    AuthToken.objects.filter(token_key=key).update(expiry=timezone.now())
+    assert operator.post(f"{API}/tokens/", WHY).status_code == 201, "one has expired"
 
 
 def test_tokens_are_shown_once_and_stored_hashed(operator: APIClient) -> None:
