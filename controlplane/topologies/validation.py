@@ -12,11 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from controlplane.errors import Invalid
 from domain.topology import FieldProblem, Topology, TopologyError, lines_told, load_topology, load_yaml
 
 RESERVED = frozenset({"validate"})
 """Names that a topology cannot have, because its address would mean something else."""
+
+OWN_DIRECTORIES = frozenset({"db", "log", "nodes", "redis", "run", "spark", "zookeeper"})
+"""Of `RESURGE_HOME`. Their files hold secrets, and what is wrong with an input is told with a part of it."""
 
 PIPELINES = Path(__file__).resolve().parents[2] / "spark_jobs" / "pipelines"
 
@@ -177,10 +182,18 @@ def inputs_problems(spec: Mapping[str, Any]) -> list[FieldProblem]:
     return problems
 
 
+def _is_own(file: Path) -> bool:
+    home: Path = settings.RESURGE.home
+    place = file.expanduser().resolve()
+    return place.is_relative_to(home) and not OWN_DIRECTORIES.isdisjoint(place.relative_to(home).parts[:1])
+
+
 def _input_problem(name: str, file: Path, params: Mapping[str, Any]) -> str:
     from spark_jobs.sources.looking import look_at
     from spark_jobs.sources.problems import SourceError
 
+    if _is_own(file):
+        return f"{str(file)!r} belongs to the installation itself, and is no input"
     if not file.exists():
         return f"there is no file {str(file)!r}"
     if not os.access(file, os.R_OK):

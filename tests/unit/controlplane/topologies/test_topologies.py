@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
@@ -27,6 +30,7 @@ from controlplane.topologies.failures import partitions_assign, partitions_faile
 from controlplane.topologies.models import Partition, Problem, Query, Topology
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from controlplane.topologies.validation import inputs_problems
 from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import BY, driver_status, spec_of
@@ -157,6 +161,23 @@ def test_an_input_that_is_not_there_is_named(topology: Topology) -> None:
     topology_update(name="counts", spec=spec, **BY)
     with pytest.raises(Invalid, match=r"operators\[0\].params.path: there is no file"):
         topology_deploy(name="counts", **BY)
+
+
+def test_an_input_is_no_file_of_the_installation(
+    topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "RESURGE", replace(settings.RESURGE, home=tmp_path))
+    secrets = tmp_path / "spark" / "master.properties"
+    secrets.parent.mkdir()
+    secrets.write_text("spark.authenticate true\nspark.authenticate.secret hidden\n")
+    link = tmp_path / "speeds.csv"
+    link.symlink_to(secrets)
+    for path in (secrets, link, tmp_path / "input" / ".." / "spark" / "master.properties"):
+        spec = spec_of()
+        spec["operators"][0]["params"] = {"reader": "traffic", "path": str(path)}
+        (problem,) = inputs_problems(spec)
+        assert "belongs to the installation itself" in problem.message
+        assert "hidden" not in problem.message
 
 
 def test_an_idempotency_key_gives_the_first_operation_back(topology: Topology) -> None:
