@@ -240,14 +240,15 @@ class Application:
             plan_change(row, topology=topology.name, incident=self.incident.number),
         )
         self.applied.publish.append(plan.topology)
-        self._standbys_follow(plan.assignment.values())
+        self.standbys_follow(plan.assignment.values())
 
-    def _standbys_follow(self, names: Iterable[str]) -> None:
+    def standbys_follow(self, names: Iterable[str]) -> None:
         """A standby that got partitions is none any more; as many of the nodes that were asked for, and have
-        not been started, become standbys."""
+        not been started, become standbys. names: of nodes on which partitions run."""
         taken = list(Node.objects.select_for_update().filter(name__in=set(names), standby=True))
         if not taken:
             return
+        self.applied.changed = True
         for node in taken:
             node.standby = False
             node.save(update_fields=["standby"])

@@ -130,6 +130,9 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
     _involve_nodes(incident, events)
     _note_failed_queries(incident, events, instructions)
     application.carry_out(instructions)
+    acting = {node for deployment in machine.deployments.values() for node in deployment.taken.values()}
+    if acting:
+        application.standbys_follow(acting)
     # After the instructions: what has just failed is not available, whatever its row said before.
     application.applied.changed |= _note_returned_queries(incident, application) or opened
     if incident.state not in INCIDENT_ENDED:

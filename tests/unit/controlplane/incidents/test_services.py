@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -46,7 +47,7 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get, node_name_next
 from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.telemetry import topology_stopped
-from domain.recovery.events import Looked, PartitionsLost, PlanPublished
+from domain.recovery.events import DriverReported, Looked, PartitionsLost, PlanPublished
 from domain.recovery.instructions import MarkPlan
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.incidents.places import driver, newest, now, queries_return, registration
@@ -524,6 +525,27 @@ def test_a_standby_takes_over_and_the_next_node_takes_its_place(deployed: Topolo
     assert not node_get("node-5").standby, "it was started as one, and runs something now"
     standby("node-6")
     assert node_get("node-6").standby
+    follower.check()
+
+
+def test_one_on_which_a_replica_takes_over_is_no_standby_any_more(deployed: Topology) -> None:
+    """It stayed one: nothing moved off it, and no other standby came."""
+    standby("node-5")
+    incident = lose("node-1")
+    there = [p for p, node in newest().assignment.items() if node == "node-1"]
+    Topology.objects.update(acting=dict.fromkeys(there, "node-5"))
+    _, report, _ = driver(1, "running")
+    assert isinstance(report, DriverReported)
+    follower = Follower()
+    look(incident, replace(report, acting=dict.fromkeys(there, "node-5")))
+    assert newest().generation == 1, "no plan is needed"
+    assert not node_get("node-5").standby
+    assert NodeRequest.objects.get().standby
+    told = [entry.text for entry in entry_list(incident.number)]
+    look(incident)
+    assert [one for one in told if "was a standby" in one] == [
+        "node-5 was a standby and takes over. The next node that comes becomes a standby in its place."
+    ]
     follower.check()
 
 
