@@ -180,6 +180,11 @@ class TopologyCase:
     rollback_pending: bool = False
 
     @property
+    def anything_left(self) -> bool:
+        """Whether anything is to be restored, moved or put back."""
+        return bool(self.failed or self.moves or self.forced or self.rollback_pending)
+
+    @property
     def awaits_wave(self) -> bool:
         """Whether the next thing to do here is a plan."""
         due = self.phase is Phase.REPLAYING and bool(self.failed or self.moves or self.forced)

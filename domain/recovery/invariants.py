@@ -40,8 +40,7 @@ def _problems_of_case(name: str, case: TopologyCase, deployment: Deployment | No
         yield f"{name}: verifying with {sorted(case.failed)} failed"
     if case.moves and case.phase not in (Phase.FAILED, Phase.REPLAYING):
         yield f"{name}: {case.phase} with {sorted(case.moves)} to move"
-    left = case.failed or case.moves or case.forced or case.rollback_pending or case.origin is not None
-    if case.phase is Phase.DROPPED and left:
+    if case.phase is Phase.DROPPED and (case.anything_left or case.origin is not None):
         yield f"{name}: dropped, but something is left to do: {case}"
     if not case.unrestored <= case.failed:
         yield f"{name}: {sorted(case.unrestored - case.failed)} were not restored, but are not failed"

@@ -225,7 +225,7 @@ class IncidentMachine:
             instructions.append(
                 MarkPartitions(topology=name, state="running", partitions=frozenset(partitions))
             )
-            if case.phase is Phase.FAILED and not case.failed and not case.forced:
+            if case.phase is Phase.FAILED and not case.anything_left:
                 instructions += self._transition(case, Phase.DROPPED, "its nodes came back before any plan")
         for request in self.requests.values():
             if request.lost_node == event.node and request.state == "pending":
@@ -264,7 +264,7 @@ class IncidentMachine:
         for name, partitions in kept.items():
             case = self.cases[name]
             case.failed -= partitions
-            if case.phase is Phase.FAILED and not case.failed and not case.forced:
+            if case.phase is Phase.FAILED and not case.anything_left:
                 why = "what was to move may stay where it is"
                 instructions += self._transition(case, Phase.DROPPED, why)
         return instructions
@@ -434,7 +434,7 @@ class IncidentMachine:
         fact = facts.TakenOver(topology=case.name, acting=taken)
         instructions = self._tell("evidence", wording.taken_over(case.name, taken), fact)
         instructions.append(MarkPartitions(topology=case.name, state="running", partitions=frozenset(taken)))
-        if case.phase is Phase.FAILED and not (case.failed or case.forced or case.rollback_pending):
+        if case.phase is Phase.FAILED and not case.anything_left:
             instructions += self._transition(case, Phase.DROPPED, "replicas have taken over what was lost")
         return instructions
 
@@ -1031,7 +1031,7 @@ class IncidentMachine:
             text = f"{case.name}: the nodes to which partitions were to move have no room now; nothing moves."
             instructions = self._tell("step", text, fact)
             return [*instructions, *(self._check(case) if case.phase is Phase.FAILED else [])]
-        if case.failed or case.forced or case.moves:
+        if case.anything_left:
             return []
         down = self._down(case.name)
         if not down:

@@ -6,7 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 
 from domain.recovery.acting import PATIENCE
-from domain.recovery.events import DrainAsked, DriverReported, Looked, NodesLost
+from domain.recovery.events import (
+    DrainAsked,
+    DriverReported,
+    Looked,
+    NodesLost,
+    RecoveryAsked,
+    ReplanAsked,
+)
 from domain.recovery.facts import Failed, Lost, TakenOver
 from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import CreatePlan, Instruction, MarkPartitions, Tell
@@ -112,6 +119,24 @@ def test_what_is_taken_over_on_a_drained_node_is_to_move() -> None:
     assert plan.kind == "move"
     assert set(plan.restore) == there | lost
     assert "node-2" not in plan.assignment.values()
+
+
+def test_what_an_operator_wants_put_back_is_put_back_though_replicas_act() -> None:
+    """A node was lost before the restore was planned, the plan was discarded, and replicas took over: it was
+    forgotten, since nothing was down any more."""
+    subject = machine(may_plan=False)
+    subject.deployments["t0"].policy = RecoveryPolicy(method="incremental")
+    subject.deployments["t0"].latest, subject.deployments["t0"].stored = 30, frozenset({10, 30})
+    asked = RecoveryAsked(at=0.5, topology="t0", actor="kim", reason="bad", checkpoint=10)
+    subject.handle_stimulus(asked)
+    lose(subject, "node-1")
+    lost = failed_of(subject)
+    planning(subject, 5.0)
+    subject.may_plan = False
+    subject.handle_stimulus(ReplanAsked(at=6.0, actor="kim", reason="it cannot be applied"))
+    reported(subject, acting=dict.fromkeys(lost, "node-2"), at=7.0)
+    (plan,) = plans(planning(subject, 9.0))
+    assert (plan.kind, plan.rollback, plan.checkpoint) == ("restore", True, 10)
 
 
 def test_a_takeover_is_remembered() -> None:
