@@ -164,23 +164,34 @@ class SlidingWindow(Operator, Combinable):
         last = state.values["last_pane"] + self.size if context.final else context.watermark
         closed: list[pa.Table] = []
         while end <= last:
-            ahead = [chunk.note for chunk in state.table("panes") if chunk.note["high"] >= end - self.size]
-            if not ahead:
-                # Nothing left to close: the next tuple decides where to go on.
-                end = max(end, last - last % self.slide + self.slide)
-                break
-            if all(note["low"] >= end for note in ahead):
-                # A gap without tuples, however long, is stepped over at once.
-                end = self._first_end(min(note["low"] for note in ahead))
-                continue
             window = self._window(end, state)
             if window is not None:
                 closed.append(window)
-            end += self.slide
+                end += self.slide
+                continue
+            ahead = self._next_pane(end, state)
+            if ahead is None:
+                # Nothing left to close: the next tuple decides where to go on.
+                end = max(end, last - last % self.slide + self.slide)
+                break
+            # A gap without tuples, however long, is stepped over at once.
+            end = self._first_end(ahead)
         state.values["next_end"] = end
         low = end - self.size
         state.table("panes").keep(lambda note: note["high"] >= low)
         return pa.concat_tables(closed) if closed else None
+
+    def _next_pane(self, low: int, state: StateTables) -> int | None:
+        """The first pane from `low` on; None if there is none."""
+        found: list[int] = []
+        for chunk in state.table("panes"):
+            if chunk.note["low"] >= low:
+                found.append(chunk.note["low"])
+            elif chunk.note["high"] >= low:
+                panes = self.panes_of(chunk).column("pane")
+                later = panes.filter(pc.greater_equal(panes, low))
+                found += [pc.min(later).as_py()] if len(later) else []
+        return min(found, default=None)
 
     def _window(self, end: int, state: StateTables) -> pa.Table | None:
         low, high = end - self.size, end - self.pane

@@ -166,3 +166,22 @@ def test_views_of_one_task_work_out_once_what_the_same_rows_change(
     assert worked_out == [2, 1, 2, 1, 1]
     del windows, epochs, ahead, inputs
     assert not latest._steps
+
+
+def test_windows_without_tuples_are_stepped_over_also_within_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those between a time of 0, which stands for none, and the others."""
+    asked: list[int] = []
+    window = SlidingWindow._window
+    monkeypatch.setattr(
+        SlidingWindow, "_window", lambda self, end, state: asked.append(end) or window(self, end, state)
+    )
+    late = 3_600 * SECOND
+    rows = pa.table({"ts": [0, late, late + SECOND], "key": ["a", "b", "b"]})
+    operator = SlidingWindow({"size_s": 3, "slide_s": 2}, ["P"])
+    marks = [late + 2 * SECOND, late + 9 * SECOND]
+    (first, last) = run(StateStore(tmp_path), operator, [{"P": [rows]}, {}], marks)
+    ends = [(row[1] // SECOND, row[2], row[3]) for row in (*first, *last)]
+    assert ends == [(2, "a", 1), (3602, "b", 2), (3604, "b", 1)]
+    assert len(asked) < 10
