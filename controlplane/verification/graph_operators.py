@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import SECOND, Relations, Stream, quoted
@@ -62,7 +63,7 @@ def least(relations: Relations, operator: OperatorSpec) -> Stream:
 
 
 def ranks(relations: Relations, operator: OperatorSpec) -> Stream:
-    """The ranks after each window, once the input has ended; before, the last windows may wait for others."""
+    """The ranks after each window; before the input has ended, the last windows may wait for others."""
     source = relations.topology.by_name[relations.only_input(operator)]
     if source.kind != "page_rank":
         raise NotExpressibleError(
@@ -70,20 +71,19 @@ def ranks(relations: Relations, operator: OperatorSpec) -> Stream:
         )
     for one in (source, operator):
         relations.same_key_same_partition(one, ["key"])
-    found: list[tuple[int, str, int]] = []
-    if relations.extent.final:
-        steps: list[tuple[int, str, str]] = []
-        for stream in [relations.stream(one.source) for one in source.inputs if not one.feedback]:
-            relations.need(source, stream, "ts", "key", "to")
-            steps += relations.database.execute(f'SELECT ts, key, "to" FROM {stream.relation}').fetchall()
-        size = round(source.params["size_s"] * SECOND)
-        last = (relations.extent.watermark or 0) // size * size
-        found = page_ranks(steps, size=size, rounds=int(source.params.get("rounds", 10)), last=last)
+    steps: list[tuple[int, str, str]] = []
+    for stream in [relations.stream(one.source) for one in source.inputs if not one.feedback]:
+        relations.need(source, stream, "ts", "key", "to")
+        steps += relations.database.execute(f'SELECT ts, key, "to" FROM {stream.relation}').fetchall()
+    size = round(source.params["size_s"] * SECOND)
+    last = (relations.extent.watermark or 0) // size * size
+    found = page_ranks(steps, size=size, rounds=int(source.params.get("rounds", 10)), last=last)
     columns = {name: [row[at] for row in found] for at, name in enumerate(("window_end", "key", "rank"))}
     relations.rows_table(f"ranks_{operator.name}", columns)
     selected = "window_end::BIGINT AS window_end, key::VARCHAR AS key, rank::BIGINT AS rank"
     names = ("window_end", "key", "rank")
-    return relations.table(operator, f"SELECT {selected} FROM ranks_{operator.name}", names)
+    made = relations.table(operator, f"SELECT {selected} FROM ranks_{operator.name}", names)
+    return replace(made, waits=not relations.extent.final)
 
 
 def page_ranks(

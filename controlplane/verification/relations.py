@@ -40,7 +40,8 @@ class Stream:
     hold a file's text unchanged: matches are then searched once per row of the file, not once per repetition
     (`_row` is the row of the file). `times` names the columns that are never behind the watermark. `parted`:
     the relation has `_part`, the partition of the operator that gives the row. `hashed` names the columns
-    whose hash decides which partition that is."""
+    whose hash decides which partition that is. `waits`: windows after the newest that was given may be
+    given later."""
 
     relation: str
     columns: tuple[str, ...]
@@ -49,6 +50,7 @@ class Stream:
     times: frozenset[str] = EVENT_TIMES
     parted: bool = False
     hashed: frozenset[str] = frozenset()
+    waits: bool = False
 
 
 def quoted(name: str) -> str:

@@ -146,6 +146,9 @@ def _given(relations: Relations) -> dict[str, str | NotExpressibleError]:
         if isinstance(stream, NotExpressibleError):
             found[operator.name] = stream
             continue
+        if stream.waits:
+            found[operator.name] = NotExpressibleError("the last windows may have waited for others")
+            continue
         table = f"{GIVEN}.given_{number}"
         columns = ", ".join(quoted(name) for name in stream.columns)
         database.execute(f"CREATE TABLE {table} AS SELECT {columns} FROM {stream.relation}")  # noqa: S608 - our own

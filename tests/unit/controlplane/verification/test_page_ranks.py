@@ -102,12 +102,22 @@ def test_it_does_not_matter_when_windows_are_ranked(
     assert outputs(tmp_path).num_rows > 7
 
 
-def test_nothing_is_expected_before_the_input_has_ended(tmp_path: Path) -> None:
-    path = views(tmp_path / "views.parquet", rows=400)
-    spec = ranked({"size_s": 60}, path=str(path), rate=16, limit=400)
-    run_as_planned(tmp_path, spec, epochs=5)
+@pytest.mark.parametrize("epochs", [5, 40, 73])
+def test_before_the_input_has_ended_the_windows_that_were_given_are_compared(
+    tmp_path: Path, epochs: int
+) -> None:
+    path = views(tmp_path / "views.parquet", rows=1_600)
+    spec = ranked({"size_s": 12}, path=str(path), rate=16, limit=1_600)
+    topology = run_as_planned(tmp_path, spec, epochs=epochs)
     verification = verify(tmp_path, spec)
     assert (faults(verification), verification.final) == ({}, False)
+    (ranks,) = verification.queries
+    present = epochs_present(tmp_path / "outputs", topology.name, "Ranks", 0)
+    assert (ranks.expected > 0) == bool(present) == (epochs > 5)
+    if present:
+        part = tmp_path / "outputs" / "page-ranks" / f"deployed={DEPLOYED}" / "Ranks" / "partition=0"
+        (part / f"epoch={present[0]}" / "part.parquet").unlink()
+        assert not verify(tmp_path, spec).clean
 
 
 def test_a_wrong_rank_is_found(tmp_path: Path) -> None:
