@@ -15,6 +15,7 @@ import msgspec
 
 from controlplane.verification.relations import WINDOW_COLUMNS, Stream, quoted
 from spark_jobs.sinks.committed import Committed, committed_files
+from spark_jobs.sinks.tentative import STATUS
 
 INSTANTS = ("ts", "window_start", "window_end")
 WHOLE_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UINTEGER", "UBIGINT"})
@@ -121,14 +122,16 @@ def compare(
 def _load(
     database: duckdb.DuckDBPyConnection, stream: Stream, files: Sequence[str], result: QueryResult
 ) -> None:
-    """Table `found` with the final rows, instants as microseconds."""
+    """Table `found` with the final rows, instants as microseconds. A `status` that is the operator's own says
+    nothing of the rows."""
     if not files:
         database.execute(f"CREATE OR REPLACE TEMP TABLE found AS SELECT * FROM {stream.relation} LIMIT 0")
         return
     source = "read_parquet($files, hive_partitioning = false)"
     described = database.execute(f"DESCRIBE SELECT * FROM {source}", {"files": list(files)}).fetchall()
     present = {row[0]: row[1] for row in described}
-    absent = [name for name in (*stream.columns, "status") if name not in present]
+    told = [STATUS] if STATUS not in stream.columns else []
+    absent = [name for name in (*stream.columns, *told) if name not in present]
     if absent:
         result.error = f"the output files have no column {', '.join(absent)}; they have {', '.join(present)}"
         return
@@ -139,9 +142,12 @@ def _load(
         for name in stream.columns
     ]
     database.execute(
-        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {', '.join(columns)}, status FROM {source}",
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {', '.join([*columns, *told])} FROM {source}",
         {"files": list(files)},
     )
+    if not told:
+        result.found = _count(database, "found")
+        return
     final, tentative = database.execute(
         "SELECT count(*) FILTER (status = 'final'), count(*) FILTER (status <> 'final') FROM found"
     ).fetchall()[0]

@@ -410,3 +410,28 @@ def test_a_partition_is_decided_by_texts_and_whole_numbers(tmp_path: Path) -> No
     run_as_planned(tmp_path, spec, epochs=5)
     verification = verify(tmp_path, spec)
     assert (faults(verification), verification.clean) == ({}, True)
+
+
+def test_a_status_of_the_operator_itself_is_compared_as_any_column(tmp_path: Path) -> None:
+    source = tmp_path / "logs.csv"
+    source.write_text("text\n200\nfinal\n404\n200\n")
+    spec = {
+        "name": "statuses",
+        "operators": [
+            {"name": "S", "kind": "source", "params": {"path": str(source), "rate": 1, "limit": 4}},
+            {
+                "name": "P",
+                "kind": "project",
+                "inputs": [{"from": "S", "key": "text"}],
+                "params": {"columns": {"ts": "ts", "status": "text"}},
+                "output": True,
+            },
+        ],
+    }
+    run(tmp_path, spec, source=source, epochs=2, tuples=2)
+    (query,) = verify(tmp_path, spec).queries
+    assert (query.error, query.clean, query.found, query.tentative) == ("", True, 4, 0)
+    partition = partition_path(tmp_path / "outputs", "statuses", DEPLOYED, "P", 0)
+    (partition / "epoch=1" / "part.parquet").unlink()
+    (query,) = verify(tmp_path, spec).queries
+    assert query.missing == 2
