@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from django.db.models import Q
 
 from controlplane.events.representation import EntityKind, Fields, iso
 from controlplane.health.models import HealthMark
@@ -88,7 +88,9 @@ def marks_keep(
 
 def marks_remove(removed: Collection[tuple[EntityKind, str]]) -> None:
     """Of entities that are no more."""
-    wanted = Q()
+    keys: defaultdict[EntityKind, list[str]] = defaultdict(list)
     for entity, key in removed:
-        wanted |= Q(entity=entity, key=key)
-    HealthMark.objects.filter(wanted).delete()
+        keys[entity].append(key)
+    for entity, gone in keys.items():
+        for first in range(0, len(gone), FEW):
+            HealthMark.objects.filter(entity=entity, key__in=gone[first : first + FEW]).delete()

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from django.db.models import Q
-
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.incidents.choices import PlanKind, PlanState
 from controlplane.incidents.models import Incident, RecoveryPlan
@@ -60,14 +58,13 @@ def deployed_at(names: Iterable[str]) -> dict[str, float]:
 
 def _ended(rows: Iterable[RecoveryPlan]) -> dict[tuple[int, int], float]:
     """When the checkpoints were complete that these plans start from, by topology and epoch."""
-    epochs = Q()
-    for row in rows:
-        epochs |= Q(topology=row.topology_id, epoch=row.checkpoint)
-    if not epochs:
-        return {}
-    found = Checkpoint.objects.filter(epochs, ended_at__isnull=False).order_by()
-    columns = found.values_list("topology_id", "epoch", "ended_at")
-    return {(topology, epoch): ended_at.timestamp() for topology, epoch, ended_at in columns}
+    wanted = {(row.topology_id, row.checkpoint) for row in rows}
+    topologies, epochs = {topology for topology, _ in wanted}, {epoch for _, epoch in wanted}
+    found = Checkpoint.objects.filter(topology__in=topologies, epoch__in=epochs, ended_at__isnull=False)
+    columns = found.order_by().values_list("topology_id", "epoch", "ended_at")
+    return {
+        (topology, epoch): at.timestamp() for topology, epoch, at in columns if (topology, epoch) in wanted
+    }
 
 
 def _replayed_since(row: RecoveryPlan, ended: Mapping[tuple[int, int], float]) -> float:

@@ -20,6 +20,7 @@ from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import EVENT_TRIMMED, OPERATION_ENDED
 from controlplane.events.services import trimmed_note
+from controlplane.measurements.buckets import LEVELS
 from host.environment import Keep
 
 CHECKPOINTS_SHOWN = 50
@@ -69,10 +70,14 @@ def _checkpoints() -> Q:
     ranked = Checkpoint.objects.annotate(
         rank=Window(RowNumber(), partition_by=F("topology_id"), order_by=F("epoch").desc())
     )
-    found = Q(pk__in=())
-    for topology, oldest in ranked.filter(rank=CHECKPOINTS_SHOWN).values_list("topology_id", "epoch"):
-        found |= Q(topology=topology, epoch__lt=oldest)
-    return found & Q(stored=False) & ~Q(state=CheckpointState.STARTED)
+    behind = ranked.filter(rank__gt=CHECKPOINTS_SHOWN).values("pk")
+    return Q(pk__in=behind) & Q(stored=False) & ~Q(state=CheckpointState.STARTED)
+
+
+def _longest_buckets() -> Q:
+    """Those of shorter ones go by themselves (`measurements.measuring`). They are most of the rows, and would
+    leave no room for what is kept for weeks."""
+    return Q(seconds=LEVELS[-1].seconds)
 
 
 def _ended_periods() -> Q:
@@ -131,7 +136,7 @@ KINDS = (
     ),
     Kind(
         name="measurements", title="Figures over time", field="keep_measurements",
-        model="measurements.Measurement", at="at",
+        model="measurements.Measurement", at="at", removable=_longest_buckets,
     ),
     Kind(
         name="checkpoints", title="Checkpoints", field="keep_checkpoints", model="checkpoints.Checkpoint",

@@ -16,8 +16,9 @@ from controlplane.events.choices import OperationKind
 from controlplane.incidents import forecasting
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.forecasting import PARKED, _spread
-from controlplane.incidents.models import Incident, IncidentPrediction
+from controlplane.incidents.models import Incident, IncidentPrediction, RecoveryPlan
 from controlplane.incidents.parking import queries_park, queries_unpark
+from controlplane.incidents.restorations import plans_read
 from controlplane.incidents.selectors import incident_get
 from controlplane.lifecycle.nodes import node_drain, node_register
 from controlplane.topologies.models import Partition, Topology
@@ -278,3 +279,21 @@ def test_a_look_that_says_nothing_new_tells_nothing(
     before = incident_get(1).forecast
     assert not look().changed
     assert incident_get(1).forecast == before
+
+
+def test_it_reads_more_plans_than_sqlite_takes_conditions(measured: Topology) -> None:
+    lose("node-1", "node-2", "node-3")
+    incident = Incident.objects.get()
+    RecoveryPlan.objects.bulk_create(
+        RecoveryPlan(
+            topology=measured, incident=incident, generation=100 + wave, kind="recover", checkpoint=wave,
+            restore=["O0[0]"], state="superseded", applied_at=now(), caught_up_at=now(),
+        )
+        for wave in range(1_100)
+    )  # fmt: skip
+    ended = now() - timedelta(seconds=100)
+    Checkpoint.objects.create(topology=measured, epoch=7, state="completed", started_at=ended, ended_at=ended)
+    begins = [one.plan.checkpoint_at for one in plans_read(incident)["counts"]]
+    assert len(begins) == 1_100
+    assert begins[7] == ended.timestamp(), "the others replay since the deployment"
+    assert begins.count(ended.timestamp()) == 1

@@ -16,7 +16,7 @@ import pytest
 from axes.models import AccessAttempt
 from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 from knox.models import AuthToken
@@ -31,6 +31,7 @@ from controlplane.events.selectors import event_position
 from controlplane.events.services import event_publish
 from controlplane.measurements.models import Measurement
 from controlplane.nodes.models import Node, NodeSample
+from controlplane.retention import kinds
 from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, Kind
 from controlplane.retention.logs import log_files, logs_trim
 from controlplane.retention.selectors import retention_read
@@ -223,6 +224,46 @@ def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
     assert AccessAttempt.objects.count() == 1, "it locks a user out"
     assert Checkpoint.objects.count() == CHECKPOINTS_SHOWN + 1, "what can be restored, and what is shown"
     assert not Checkpoint.objects.filter(epoch=2).exists()
+
+
+def test_long_buckets_stay_however_many_short_ones_there_are(nothing: Topology, settings: Any) -> None:
+    kind = BY_NAME["measurements"]
+    bound(settings, kind, Keep(86_400.0, 2))
+    month = [measurement(timezone.now() - timedelta(hours=hours)).pk for hours in (2, 1)]
+    for seconds in (10, 10, 10, 60):
+        Measurement.objects.filter(pk=measurement(timezone.now()).pk).update(seconds=seconds)
+    assert kind_trim(kind) == 0
+    measurement(timezone.now())
+    assert kind_trim(kind) == 1, "the bound is one of long buckets"
+    assert not Measurement.objects.filter(pk=month[0]).exists()
+
+
+def test_checkpoints_of_a_thousand_topologies_go(
+    nothing: Topology, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite takes no more than a thousand conditions."""
+    monkeypatch.setattr(kinds, "CHECKPOINTS_SHOWN", 1)
+    bound(settings, BY_NAME["checkpoints"], Keep(3_600.0, 100_000))
+    many = Topology.objects.bulk_create(Topology(name=f"many-{number}") for number in range(1_100))
+    old = timezone.now() - timedelta(hours=2)
+    Checkpoint.objects.bulk_create(
+        Checkpoint(topology=one, epoch=epoch, state="completed", started_at=old)
+        for one in many
+        for epoch in (1, 2)
+    )
+    assert kind_trim(BY_NAME["checkpoints"]) == 1_100
+    assert set(Checkpoint.objects.values_list("epoch", flat=True)) == {2}
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="it asks for SQLite's plan")
+@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {"tentative", "tokens", "sign_ins", "checkpoints"}))
+def test_what_is_too_old_is_found_without_reading_the_rest(name: str, nothing: Topology) -> None:
+    """No other process writes meanwhile. The kinds that are left out have few rows."""
+    kind = BY_NAME[name]
+    old = kind.removable_rows().filter(**{f"{kind.at}__lt": timezone.now() - kind.age})
+    plan = old.order_by(kind.at, "pk").values_list("pk", flat=True)[:10].explain()
+    assert " SEARCH " in plan
+    assert " SCAN " not in plan
 
 
 def test_clients_learn_that_events_are_gone(nothing: Topology, no_zookeeper: None) -> None:
