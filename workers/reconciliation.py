@@ -174,7 +174,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
     topology = Topology.objects.filter(name=name).first()
     if topology is None or former_uncleared(name):
         return
-    if topology.desired == Desired.RUNNING:
+    if topology.desired == Desired.RUNNING and not placed_since_deploy(topology):
         _place_if_unplaced(topology)
         topology.refresh_from_db()
         if topology.plans.exists() and not placed_since_deploy(topology):

@@ -6,8 +6,10 @@ seconds and finds the same work.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import wraps
 
 import structlog
 from celery import shared_task
@@ -47,6 +49,24 @@ OVERLOOKED = timedelta(seconds=4)
 """An operation that old and still pending has lost its message."""
 
 
+def _alone(task: Callable[[], None]) -> Callable[[], None]:
+    """Have a task that beat sends again and again run once at a time. One that takes longer than its interval
+    would take thread after thread, until none is left for recoveries and for what operators ask for."""
+    running = threading.Lock()
+
+    @wraps(task)
+    def run() -> None:
+        if not running.acquire(blocking=False):
+            log.info("left out, since the one before still runs", task=task.__name__)
+            return
+        try:
+            task()
+        finally:
+            running.release()
+
+    return run
+
+
 @shared_task(name="recovery.incident_step")
 def incident_step(number: int) -> None:
     _attempt(lambda: reconciliation.incident_step(coordination(), number), task="incident_step", of=number)
@@ -77,6 +97,7 @@ def operation_run(operation_id: str) -> None:
 
 
 @shared_task(name="recovery.sweep")
+@_alone
 def sweep() -> None:
     """Look at everything that is to run, is open or was asked for, as if no message had ever come."""
     wanted = Topology.objects.exclude(
@@ -111,6 +132,7 @@ def sweep() -> None:
 
 
 @shared_task(name="recovery.balance")
+@_alone
 def balance() -> None:
     """Note what the loss of a rack would take down. Move partitions to nodes with more room, or out of racks,
     where a policy wants that and all is well."""
@@ -120,6 +142,7 @@ def balance() -> None:
 
 
 @shared_task(name="recovery.alerts")
+@_alone
 def alerts() -> None:
     """Look at the rules for alerts."""
     _attempt(alerts_evaluate, task="alerts", of="all")
@@ -133,6 +156,7 @@ def replicas_place(name: str) -> None:
 
 
 @shared_task(name="recovery.replicas")
+@_alone
 def replicas() -> None:
     """Look at all topologies that have replicas or tentative output, or are to have some."""
     wanted = Topology.objects.filter(
@@ -145,18 +169,21 @@ def replicas() -> None:
 
 
 @shared_task(name="recovery.corrections")
+@_alone
 def corrections() -> None:
     """Compare tentative rows with the final ones that have superseded them."""
     _attempt(corrections_look, task="corrections", of="all")
 
 
 @shared_task(name="maintenance.measure")
+@_alone
 def measure() -> None:
     """Keep what topologies, queries, operators and nodes did in the last seconds."""
     _attempt(measurements_take, task="measure", of="all")
 
 
 @shared_task(name="maintenance.trim")
+@_alone
 def trim() -> None:
     """Drop what is too old or too much (`controlplane/retention/kinds.py`), what belongs to deleted
     webhooks, and nodes that are gone after RESURGE_FORGET_NODES_AFTER. Have nodes drop what they have of

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, F, Max, Q, QuerySet, TextField, When, Window
-from django.db.models.functions import Cast, RowNumber
+from django.db.models import Case, F, Max, OuterRef, Q, QuerySet, Subquery, TextField, When
+from django.db.models.functions import Cast
 
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
@@ -19,7 +19,7 @@ from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import Desired, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import FlowRates, Partition, Query, Topology
+from controlplane.topologies.models import PLANNED_CPU, FlowRates, Partition, Query, Topology
 from controlplane.topologies.policies import policy_of, tentative_above
 from controlplane.topologies.rates import flows_of, rates_of
 from controlplane.tuple_rows import tuple_rows
@@ -144,10 +144,10 @@ def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPla
     plans = plans_made()
     if other_than is not None:
         plans = plans.exclude(incident=other_than)
-    ranked = plans.annotate(
-        rank=Window(RowNumber(), partition_by=F("topology_id"), order_by=F("generation").desc())
-    )
-    newest = ranked.filter(rank=1).select_related("topology").defer("explanation")
+    # The index has the newest of each topology; ranking all plans would read every one that ever was.
+    last = plans.filter(topology=OuterRef("pk")).order_by("-generation").values("pk")[:1]
+    wanted = Topology.objects.order_by().values_list(Subquery(last))
+    newest = RecoveryPlan.objects.filter(pk__in=wanted).select_related("topology").defer("explanation")
     return {plan.topology.name: plan for plan in newest}
 
 
@@ -187,11 +187,16 @@ def deployments_load(
         for pk, topology in topologies.items()
     }
     measured_or_requested = Q(cpu__gt=0) | Q(cpu_request__gt=0)
-    for partition in Partition.objects.filter(measured_or_requested, topology__in=topologies):
-        deployments[partition.topology_id].costs[partition.label] = partition.planned_cpu * PERCENT
-        deployments[partition.topology_id].state[partition.label] = partition.state_bytes
-    for query in Query.objects.filter(topology__in=topologies).select_related("partition"):
-        deployments[query.topology_id].priorities[query.partition.label] = query.priority
+    partitions = Partition.objects.filter(measured_or_requested, topology__in=topologies)
+    columns = ("topology_id", "operator", "index", PLANNED_CPU, "state_bytes")
+    for pk, operator, index, cpu, size in partitions.values_list(*columns):
+        label = partition_id(operator, index)
+        deployments[pk].costs[label] = cpu * PERCENT
+        deployments[pk].state[label] = size
+    queries = Query.objects.filter(topology__in=topologies)
+    columns_of_queries = ("topology_id", "partition__operator", "partition__index", "priority")
+    for pk, operator, index, priority in queries.values_list(*columns_of_queries):
+        deployments[pk].priorities[partition_id(operator, index)] = priority
     complete = Checkpoint.objects.filter(topology__in=topologies, state=CheckpointState.COMPLETED)
     # A day has thousands of them: the database looks for the newest, and only what is stored is listed.
     newest_of = complete.values("topology_id", "generation").annotate(newest=Max("epoch"), at=Max("ended_at"))

@@ -108,4 +108,5 @@ def placed_since_deploy(topology: Topology) -> bool:
 def plan_standing(topology: str) -> RecoveryPlan | None:
     """The plan that must be in ZooKeeper: the newest of those that got there or are still to."""
     dropped = Q(state=PlanState.SUPERSEDED, published_at=None)
-    return plan_list(topology=topology).exclude(dropped).order_by("-generation").first()
+    plans = plan_list(topology=topology).defer("explanation", "topology__deployed_spec")
+    return plans.exclude(dropped).order_by("-generation").first()

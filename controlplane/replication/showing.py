@@ -17,6 +17,7 @@ from controlplane.topologies.selectors import topology_get
 from domain.planning import natural_key
 from domain.replication import FidelityModel
 from domain.replication.losses import what_is_left
+from domain.topology import partition_id
 
 
 def replicas_answer(name: str) -> dict[str, Any]:
@@ -71,11 +72,9 @@ def _placed(
     """The model, the rack of each node that is present, the home of each partition ("": none), and the node
     of each replica that has caught up."""
     model = FidelityModel(measured.graph, measured.rates, "weighted", measured.priorities, measured.flows)
-    nodes = {node.name: node.rack for node in Node.objects.filter(state__in=NODE_PRESENT)}
-    placed = {
-        partition.label: partition.node.name if partition.node is not None else ""
-        for partition in Partition.objects.filter(topology=topology).select_related("node")
-    }
+    nodes = dict(Node.objects.filter(state__in=NODE_PRESENT).values_list("name", "rack"))
+    rows = Partition.objects.filter(topology=topology).values_list("operator", "index", "node__name")
+    placed = {partition_id(operator, index): node or "" for operator, index, node in rows}
     homes = {partition: placed.get(partition, "") for partition in measured.graph.partitions}
     ready = {p: one["node"] for p, one in topology.shadows.items() if one["caught_up"]}
     return model, nodes, homes, ready

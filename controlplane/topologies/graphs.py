@@ -17,7 +17,7 @@ def graph_of(spec: dict[str, Any]) -> TopologyGraph:
     return graph_of_text(json.dumps(spec, sort_keys=True))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def graph_of_text(text: str) -> TopologyGraph:
     """The same, of a specification as the database keeps it."""
     return TopologyGraph(spec_decoder.decode(text))

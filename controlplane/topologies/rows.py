@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from controlplane.events.representation import Change, removal
 from controlplane.nodes.choices import NODE_GONE
-from controlplane.nodes.models import Node
+from controlplane.nodes.selectors import nodes_known
 from controlplane.topologies.bulk import rows_update
 from controlplane.topologies.choices import PartitionState, QueryStatus
 from controlplane.topologies.models import Partition, Query, Topology
@@ -24,7 +24,8 @@ from domain.topology import split_partition
 
 @dataclass(frozen=True, slots=True)
 class NodeIndex:
-    """Names and ids of all nodes, read once per call of a service."""
+    """Names and ids of nodes, read once per call of a service; not of those that were forgotten, on which
+    nothing is placed and which become more and more."""
 
     ids: dict[str, int]
     names: dict[int, str]
@@ -32,7 +33,7 @@ class NodeIndex:
 
     @classmethod
     def load(cls) -> NodeIndex:
-        rows = list(Node.objects.values_list("pk", "name", "state"))
+        rows = list(nodes_known().order_by().values_list("pk", "name", "state"))
         return cls(
             ids={name: pk for pk, name, _ in rows},
             names={pk: name for pk, name, _ in rows},

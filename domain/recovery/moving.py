@@ -111,6 +111,15 @@ def moves_words(topology: str, assignment: Mapping[str, str], moves: Mapping[str
     return f"{what} from {start} to {wording.listed(set(moves.values()))}."
 
 
+def _without(
+    planned: Mapping[str, float], deployment: Deployment, costs: Mapping[str, float]
+) -> dict[str, float]:
+    elsewhere = dict(planned)
+    for partition, node in deployment.assignment.items():
+        elsewhere[node] = max(0.0, elsewhere[node] - costs[partition])
+    return elsewhere
+
+
 def even_out(
     name: str,
     *,
@@ -123,15 +132,20 @@ def even_out(
     rack_price: float = 0.0,
     most: int = MOST_MOVES,
     movable: Collection[str] | None = None,
+    planned: Mapping[str, float] | None = None,
 ) -> dict[str, str]:
     """Which partitions of a topology should go to which node, for its epochs to take less time and the loss
     of a rack to take down less; empty if no move is worth it. failed: by topology, what takes no room
     although it is assigned. asked: by an operator or a recovery. Otherwise much more must be gained, since
     what is measured varies. rack_price: `RackTerms.price`; 0 while a recovery needs the time. most: moves.
-    movable: the partitions that may move, None for all.
+    movable: the partitions that may move, None for all. planned: what all topologies together plan on each
+    node, for callers that ask for one topology after the other.
     """
     deployment = deployments[name]
-    elsewhere = load_elsewhere(name, deployments, costs, failed)
+    if planned is None:
+        elsewhere = load_elsewhere(name, deployments, costs, failed)
+    else:
+        elsewhere = _without(planned, deployment, costs[name])
     spaces = [
         NodeSpace(name=n.name, capacity=n.capacity, load=n.load + elsewhere.get(n.name, 0.0)) for n in usable
     ]

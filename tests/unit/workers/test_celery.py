@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -67,6 +68,23 @@ def test_messages_are_json_late_and_short_lived() -> None:
         assert app.tasks[f"recovery.{name}"]
         assert app.amqp.router.route({}, f"recovery.{name}")["queue"].name == "recovery"
     assert app.tasks["maintenance.trim"]
+
+
+def test_a_task_of_beat_that_still_runs_takes_no_second_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def look() -> None:
+        looks.append("look")
+        if len(looks) == 1:  # beat sends it again meanwhile
+            other = threading.Thread(target=tasks.alerts)
+            other.start()
+            other.join()
+
+    monkeypatch.setattr(tasks, "alerts_evaluate", look)
+    tasks.alerts()
+    assert looks == ["look"]
+    tasks.alerts()
+    assert looks == ["look", "look"]
 
 
 @pytest.mark.parametrize("error", [CoordinationUnavailableError("away"), OperationalError("locked")])

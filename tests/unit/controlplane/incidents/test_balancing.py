@@ -7,16 +7,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.errors import Conflict, Missing
 from controlplane.incidents.balancing import SETTLED, rebalance_by_policy, rebalance_now
+from controlplane.incidents.loading import plans_newest
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.nodes import node_drain
+from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
-from controlplane.topologies.models import Partition, Topology
+from controlplane.topologies.models import Partition, Query, Topology
+from controlplane.topologies.services import topology_create
 from domain.recovery.events import Looked
 from tests.unit.controlplane.incidents.places import now
+from tests.unit.controlplane.specs import BY, spec_of
 
 CPU = 0.15
 """Cores of each partition."""
@@ -172,3 +178,30 @@ def test_one_plan_moves_only_so_many(uneven: Topology, settings: Any) -> None:
     settings.RESURGE = replace(settings.RESURGE, moves_at_once=1)
     plan = plan_now(rebalance_now(topology="counts", actor="ada", reason="two are idle"))
     assert len(plan.restore) <= 2, "one partition, or a source with its parser"
+
+
+def test_many_topologies_take_no_more_queries(uneven: Topology) -> None:
+    def look() -> int:
+        Partition.objects.update(cpu=CPU / 100, state="running")
+        Topology.objects.update(status="running")
+        RecoveryPlan.objects.update(applied_at=now() - SETTLED)
+        Query.objects.update(available=True)
+        with CaptureQueriesContext(connection) as asked:
+            assert rebalance_by_policy() is None, "little is to be gained"
+        return len(asked)
+
+    one = look()
+    for number in range(3):
+        topology_create(spec=spec_of(f"more-{number}"), **BY)
+        topology_deploy(name=f"more-{number}", **BY)
+    assert look() == one
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="it asks for SQLite's plan")
+def test_the_newest_plans_are_found_without_reading_the_others(deployed: Topology) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        assert plans_newest().keys() == {"counts"}
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {asked[0]['sql']}")
+        steps = [row[3] for row in cursor.fetchall()]
+    assert not [step for step in steps if step.startswith("SCAN incidents_recoveryplan")]
