@@ -28,6 +28,7 @@ from controlplane.alerts.selectors import (
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
+from controlplane.topologies.bulk import rows_update
 from domain.alerting import Instance, Notice, Out, Rule, State, Value, silence_of, step
 
 log = structlog.get_logger(__name__)
@@ -99,9 +100,9 @@ def alerts_end(rule: str, *, because: str) -> None:
 def _write(work: Work) -> None:
     Alert.objects.filter(pk__in=[alert.pk for alert in work.gone]).delete()
     removed = [removal("alert", alert.pk) for alert in work.gone if alert.pk is not None]
+    stored = [alert for alert in work.kept if alert.pk is not None]  # before the others have a key, too
     Alert.objects.bulk_create([alert for alert in work.kept if alert.pk is None])
-    stored = [alert for alert in work.kept if alert.pk is not None]
-    Alert.objects.bulk_update(stored, CHANGING, batch_size=200)
+    rows_update(Alert, STORED, ((alert.pk, *_as_stored(alert)) for alert in stored))
     for silence in work.over:
         event_publish(
             kind=EventKind.ALERT_UNSILENCED,
@@ -112,8 +113,8 @@ def _write(work: Work) -> None:
     _tell(EventKind.ALERT_FIRING, work.firing)
     _tell(EventKind.ALERT_RESOLVED, work.resolved)
     quiet: list[Change] = [*removed, *map(alert_change, work.quiet)]
-    if quiet:
-        event_publish(kind=EventKind.ALERT_UPDATED, changes=quiet)
+    for first in range(0, len(quiet), QUIET):
+        event_publish(kind=EventKind.ALERT_UPDATED, changes=quiet[first : first + QUIET])
 
 
 def _tell(kind: EventKind, groups: Mapping[tuple[str, str], list[Alert]]) -> None:
@@ -144,11 +145,14 @@ def _outstanding(alert: Alert) -> tuple[float, str]:
 
 # ---- deciding --------------------------------------------------------------------------------------
 
-CHANGING = [
+STORED = (
     *("comparison", "threshold", "severity", "runbook", "state", "value", "since", "fired_at"),
-    *("calm_since", "resolved_at", "because", "told", "silence"),
-]
+    *("calm_since", "resolved_at", "because", "told", "silence_id"),
+)
 """What a look changes of an alert."""
+
+QUIET = 500
+"""Changes of one event that tells nothing new: where values stay away, there is one for each query."""
 
 
 def _decide(rules: list[AlertRule], measured: Measured, now: datetime, last: datetime | None) -> Work:
@@ -226,7 +230,7 @@ def _keep(
 
 
 def _as_stored(alert: Alert) -> tuple[object, ...]:
-    return tuple(getattr(alert, "silence_id" if name == "silence" else name) for name in CHANGING)
+    return tuple(getattr(alert, name) for name in STORED)
 
 
 def _rule_copy(rule: AlertRule, alert: Alert) -> None:

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from controlplane.alerts import evaluation
 from controlplane.alerts.evaluation import alerts_evaluate
 from controlplane.alerts.measuring import Measured
 from controlplane.alerts.models import Alert, AlertRule, Evaluation, Silence
@@ -367,6 +368,28 @@ def test_a_look_that_finds_much_costs_no_query_for_each_alert(clock: Clock) -> N
     assert _queries(clock) <= 40
     assert states() == ["firing"] * 150
     assert len(told()) == 1
+
+
+def test_alerts_are_written_once_and_changed_together(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing reports any more, there is one for each query, and nothing else writes meanwhile."""
+    monkeypatch.setattr(evaluation, "QUIET", 2)
+    rule = rule_of("query_latency", "above", 1.0, held=0.0)
+
+    def look() -> tuple[int, list[int]]:
+        last = Event.objects.order_by("-sequence")[0].sequence
+        with CaptureQueriesContext(connection) as asked:
+            clock.pass_by(5, fresh=False)
+        updates = sum('UPDATE "alerts_alert"' in query["sql"] for query in asked)
+        events = Event.objects.filter(sequence__gt=last, kind="alert.updated").order_by("sequence")
+        return updates, [len(event.changes) for event in events]
+
+    Topology.objects.update(metrics_at=None)
+    assert look() == (0, [2, 1])
+    assert states() == ["missing"] * 3
+    AlertRule.objects.filter(pk=rule.pk).update(severity="critical")
+    assert look() == (1, [2, 1])
+    found = Alert.objects.values_list("severity", "state", "since", "value", "told", "silence")
+    assert set(found) == {("critical", "missing", clock.now - timedelta(seconds=5), None, False, None)}
 
 
 def _queries(clock: Clock) -> int:
