@@ -33,6 +33,7 @@ from domain.availability import AvailabilityTracker, Policy, QueryHealth
 from domain.capacity import Pace, Saturation
 from domain.messages import (
     TELEMETRY_FIELD,
+    TELEMETRY_MAXLEN,
     TELEMETRY_STREAM,
     CheckpointReport,
     DriverStatus,
@@ -54,6 +55,8 @@ log = structlog.get_logger(__name__)
 GROUP = "control-plane"
 CONSUMER = "ingestion"
 BATCH = 500
+MOST, MOST_BYTES = TELEMETRY_MAXLEN, 64_000_000
+"""Messages that are applied together, and the bytes after which no more are read."""
 BLOCK_MS = 1000
 RETRY_AFTER = 1.0
 INCIDENTS_EVERY = 1.0
@@ -64,6 +67,9 @@ REFUSED_BYTES = 16_384
 """Of each field of such a message."""
 AHEAD = 86_400.0
 """Seconds. A report from so far in the future is refused: it would make all later ones look late."""
+
+
+Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 
 class NotYetError(Exception):
@@ -218,10 +224,19 @@ class Ingestion(threading.Thread):
                 self._finished.wait(RETRY_AFTER)
         self._redis.close()
 
-    def _read(self, position: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    def _read(self, position: str) -> Entries:
+        """What comes after `position`; a backlog together, up to a bound, because most of its reports are
+        superseded by later ones. Of hundreds of topologies a batch has one or two reports each."""
+        found = batch = self._batch(position, BLOCK_MS)
+        while len(batch) == BATCH and len(found) < MOST and _size(found) < MOST_BYTES:
+            batch = self._batch(position if position == ">" else batch[-1][0].decode(), None)
+            found = found + batch
+        return found
+
+    def _batch(self, position: str, block: int | None) -> Entries:
         try:
             answer = self._redis.xreadgroup(
-                GROUP, CONSUMER, {TELEMETRY_STREAM: position}, count=BATCH, block=BLOCK_MS
+                GROUP, CONSUMER, {TELEMETRY_STREAM: position}, count=BATCH, block=block
             )
         except ResponseError as error:
             if "WRONGTYPE" in str(error):
@@ -235,7 +250,7 @@ class Ingestion(threading.Thread):
             return []
         return _entries(answer)
 
-    def _apply(self, entries: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    def _apply(self, entries: Entries) -> None:
         """Apply a batch, then acknowledge it. Raises `NotYetError` or `DatabaseError` where the database
         takes nothing now: what was not applied is not acknowledged."""
         messages: dict[bytes, Telemetry] = {}
@@ -250,6 +265,7 @@ class Ingestion(threading.Thread):
         kept = _coalesced(messages)
         for entry, fields in entries:
             if entry in kept:
+                self._beat = time.monotonic()
                 self._apply_one(entry, fields, kept[entry], moved)
         self._done([entry for entry, _ in entries])
         self._tries.clear()
@@ -332,12 +348,16 @@ class Ingestion(threading.Thread):
         )
 
 
-def _entries(answer: object) -> list[tuple[bytes, dict[bytes, bytes]]]:
+def _size(entries: Entries) -> int:
+    return sum(len(value) for _, fields in entries for value in fields.values())
+
+
+def _entries(answer: object) -> Entries:
     """The entries of the one stream asked for, from either form redis-py answers in."""
     if not answer:
         return []
     streams = list(answer.values()) if isinstance(answer, dict) else [stream[1] for stream in answer]  # type: ignore[attr-defined]
-    found: list[tuple[bytes, dict[bytes, bytes]]] = []
+    found: Entries = []
     for entries in streams:
         rows = entries[0] if entries and isinstance(entries[0], list) else entries
         found += [(entry, fields) for entry, fields in rows if fields]
