@@ -51,6 +51,7 @@ app.conf.update(
     # Tasks end within seconds, so an unacknowledged one belongs to a dead worker soon.
     worker_cancel_long_running_tasks_on_connection_loss=False,
     worker_enable_remote_control=False,
+    worker_consumer="workers.consumer:ClosingConsumer",
     worker_send_task_events=False,
     beat_scheduler="workers.beat:Beat",
     beat_schedule={

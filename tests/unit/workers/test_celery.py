@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from celery.utils.imports import symbol_by_name
 from django.db import OperationalError
+from redis.exceptions import ReadOnlyError
 
 from coordination.session import CoordinationUnavailableError
 from domain.messages import EpochReport, ProblemReport, Telemetry
@@ -22,6 +23,7 @@ from host.environment import ROOT
 from workers import tasks
 from workers.bootsteps import DetectionStep, ForkingPoolError, IngestionStep
 from workers.celery_app import SWEEP_INTERVAL, app
+from workers.consumer import ClosingConsumer
 from workers.ingestion import _coalesced, _entries
 
 
@@ -85,6 +87,27 @@ def test_a_task_of_beat_that_still_runs_takes_no_second_thread(monkeypatch: pyte
     assert looks == ["look"]
     tasks.alerts()
     assert looks == ["look", "look"]
+
+
+def test_a_connection_that_cannot_be_used_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Redis takes no writes, it is made and then refused, again and again."""
+    assert symbol_by_name(app.conf.worker_consumer) is ClosingConsumer
+
+    def refused(*_: Any) -> None:
+        raise ReadOnlyError("You can't write against a read only replica.")
+
+    closed: list[bool] = []
+    transport = SimpleNamespace(register_with_event_loop=refused)
+    made = SimpleNamespace(
+        transport=transport, connection=None, connection_errors=(), channel_errors=(),
+        close=lambda: closed.append(True),
+    )  # fmt: skip
+    monkeypatch.setattr("celery.worker.consumer.Consumer.connection_for_read", lambda *_, **__: made)
+    consumer = object.__new__(ClosingConsumer)
+    consumer.hub, consumer.amqheartbeat = object(), None
+    with pytest.raises(ReadOnlyError):
+        consumer.connect()
+    assert closed == [True]
 
 
 @pytest.mark.parametrize("error", [CoordinationUnavailableError("away"), OperationalError("locked")])
