@@ -15,11 +15,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
 
 from controlplane.incidents.loading import deployed_topologies
 from controlplane.incidents.services import partitions_lost
@@ -107,7 +108,7 @@ class Watch(threading.Thread):
         return Lifelines(self.now, lambda: self._signals.put(CHANGED))
 
     def now(self) -> float:
-        """Unix time that never jumps: wall time at the start plus monotonic time since."""
+        """By which nodes are judged: wall time at the start and monotonic time since, which never jumps."""
         return self._clock_base + time.monotonic()
 
     # ---- the loop --------------------------------------------------------------------------------
@@ -238,7 +239,7 @@ class Watch(threading.Thread):
                 longest = max(overdue.values())
                 self._outbox.append(
                     PartitionsLost(
-                        at=self.now(),
+                        at=self._moment().timestamp(),
                         topology=name,
                         generation=facts.plan.generation,
                         partitions=frozenset(overdue),
@@ -331,5 +332,7 @@ class Watch(threading.Thread):
             case PartitionsLost():
                 partitions_lost(event=decision, at=self._moment())
 
-    def _moment(self) -> datetime:
-        return datetime.fromtimestamp(self.now(), tz=UTC)
+    @staticmethod
+    def _moment() -> datetime:
+        """For what is recorded: `now` is wrong once the host has slept or its clock was put right."""
+        return timezone.now()

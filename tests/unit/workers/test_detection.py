@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from controlplane.events.models import Event
+from controlplane.incidents.models import Incident
 from controlplane.lifecycle.nodes import nodes_leave
 from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
@@ -165,6 +167,18 @@ def test_what_the_database_loses_of_decisions_is_recorded_again(monkeypatch: pyt
     written = Event.objects.filter(kind__in=("node.lost", "node.joined")).count()
     watch.steps()
     assert Event.objects.filter(kind__in=("node.lost", "node.joined")).count() == written
+
+
+@pytest.mark.django_db
+def test_what_is_recorded_has_the_time_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch judges by a clock that never jumps: here it is long behind, as after a host has slept."""
+    monkeypatch.setattr(detection, "close_old_connections", lambda: None)
+    began = timezone.now()
+    watch = Recorded()
+    watch.zookeeper.silent = {"node-2": watch.time}
+    watch.steps(60)
+    moments = [Incident.objects.get().detected_at, *Node.objects.values_list("last_heartbeat", flat=True)]
+    assert began <= min(filter(None, moments))
 
 
 @pytest.mark.django_db
