@@ -236,11 +236,12 @@ def _show_access(started: Started, profile: Profile, progress: Progress, *, stop
     access_file = str(access_path(started.installation.home))
     # What a deployment prints is kept in a log, such as that of its container.
     hidden = started.installation.settings.https
+    known = f"in {access_file}" if hidden else started.access.password
     progress.show(
         access_box(
             url=started.access.url,
             user=started.access.user,
-            password=f"in {access_file}" if hidden else started.access.password,
+            password=known if started.access.password else "as it was changed",
             access_file=access_file,
             profile=f"{profile.name}: {profile.about}",
             stop=stop_text,

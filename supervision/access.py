@@ -64,15 +64,20 @@ def access_read(home: Path) -> Access | None:
         return None
 
 
-def access_ensure(installation: Installation, *, make_token: bool = False) -> Access:
-    """The administrator exists with the recorded password (a new one the first time), and the file says
-    so. A recorded token is kept; `make_token` makes a new one."""
+def access_ensure(installation: Installation) -> Access:
+    """The administrator exists, with the recorded password or a new one, and has a new token; the file says
+    so. An account that the file names stays as users have made it: its password is empty then if it is
+    another one, and so is the token where it is not active."""
     known = access_read(installation.home)
-    password = known.password if known else secrets.token_urlsafe(12)
-    token = known.token if known and not make_token else ""
-    arguments = ["ensure_admin", "--username", USER, *([] if token else ["--token"])]
+    password = (known.password if known else "") or secrets.token_urlsafe(12)
+    arguments = ["ensure_admin", "--username", USER, "--token", *(["--keep"] if known else [])]
     answer = json.loads(manage(installation, *arguments, variables={"RESURGE_ADMIN_PASSWORD": password}))
-    access = Access(url=installation.url, user=USER, password=password, token=answer.get("token", token))
+    access = Access(
+        url=installation.url,
+        user=USER,
+        password=password if answer["password"] else "",
+        token=answer.get("token", ""),
+    )
     write_private(access_path(installation.home), msgspec.json.encode(access) + b"\n")
     return access
 

@@ -124,12 +124,15 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
         _order_nodes(installation, options)
         _start_and_wait(supervisor, control, progress)
         if not token_works(access):
-            access = access_ensure(installation, make_token=True)
+            access = access_ensure(installation)
         started = Started(installation, access)
-        if options.pipeline:
+        if options.pipeline and token_works(access):
             _deploy(started, options, sample, progress)
+            return started
+        sample.result()
+        if options.pipeline:
+            started.notes.append(f"Note      the account {access.user} may do nothing: nothing is deployed")
         else:
-            sample.result()
             profile_keep(home, options.profile, settled=True)
     return started
 

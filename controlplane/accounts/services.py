@@ -24,11 +24,13 @@ NAMED = "administrator named by the environment"
 
 
 @transaction.atomic
-def admin_ensure(*, username: str, password: str, channel: Channel) -> tuple[Any, bool]:
+def admin_ensure(*, username: str, password: str, channel: Channel, keep: bool = False) -> tuple[Any, bool]:
     """Create the administrator, or set the password of the existing one; returns (user, created). A password
-    that changes ends the user's sessions and API tokens."""
+    that changes ends the user's sessions and API tokens. keep: an account that exists stays as it is."""
     username = get_user_model().normalize_username(username)  # as the sign-in page does
     user, created = get_user_model().objects.get_or_create(username=username)
+    if keep and not created:
+        return user, created
     before = None if created else _standing(user)
     user.is_staff = user.is_superuser = user.is_active = True
     changed = not user.check_password(password)

@@ -187,6 +187,7 @@ def test_it_takes_effect_at_once_while_all_runs(
     monkeypatch.setattr(command, "Supervisor", lambda home: SimpleNamespace(is_running=lambda: True))
     monkeypatch.setattr(command, "recorded", lambda home: SimpleNamespace(home=home))
     monkeypatch.setattr(command, "access_read", lambda home: SimpleNamespace(url="", token=""))
+    monkeypatch.setattr(command, "last_start_notes", lambda *_: [])
     monkeypatch.setattr(command, "Rest", lambda url, token: server)
     monkeypatch.setattr(command, "_show_access", lambda started, *_args, **_more: shown.append(started))
     assert command._up(tmp_path, detach=True) == 0

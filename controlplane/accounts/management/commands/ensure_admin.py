@@ -17,13 +17,17 @@ from controlplane.events.choices import Channel
 class Command(BaseCommand):
     help = (
         "Create or update the administrator with the password in RESURGE_ADMIN_PASSWORD; "
-        'prints {"user", "created", "token"} as JSON (token only with --token).'
+        'prints {"user", "created", "password", "token"} as JSON: whether the account has this password, and '
+        "with --token a token, unless it is not active."
     )
     # `manage.py migrate` and `check` look at the settings; doing it again doubles the time to start.
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--username", default=os.environ.get("RESURGE_ADMIN_USER", "admin"))
+        parser.add_argument(
+            "--keep", action="store_true", help="leave an account that exists as it is, with its password"
+        )
         parser.add_argument("--token", action="store_true", help="make an API token and print it")
         parser.add_argument(
             "--replace-tokens", action="store_true", help="revoke the user's earlier tokens first"
@@ -34,11 +38,17 @@ class Command(BaseCommand):
         password = os.environ.get("RESURGE_ADMIN_PASSWORD", "")
         if not password:
             raise CommandError("set RESURGE_ADMIN_PASSWORD: the password never comes as an argument")
-        user, created = admin_ensure(username=options["username"], password=password, channel=Channel.CLI)
-        answer: dict[str, Any] = {"user": user.get_username(), "created": created}
+        user, created = admin_ensure(
+            username=options["username"], password=password, channel=Channel.CLI, keep=options["keep"]
+        )
+        answer: dict[str, Any] = {
+            "user": user.get_username(),
+            "created": created,
+            "password": user.check_password(password),
+        }
         if options["replace_tokens"]:
             tokens_revoke(user=user, actor="system", channel=Channel.CLI, reason="replaced by a new token")
-        if options["token"]:
+        if options["token"] and user.is_active:
             hours = options["lifetime_hours"]
             _, answer["token"] = token_create(
                 user=user,

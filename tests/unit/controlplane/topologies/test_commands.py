@@ -133,3 +133,21 @@ def test_the_administrator_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert get_user_model().objects.get().check_password("second-secret")
     assert AuthToken.objects.count() == 1
     assert client.get("/api/v1/me/").status_code == 401
+
+
+@pytest.mark.django_db
+def test_a_start_leaves_the_administrator_as_users_have_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESURGE_ADMIN_PASSWORD", "recorded-secret")
+    assert json.loads(run("ensure_admin", "--keep"))["created"] is True
+    user = get_user_model().objects.get()
+    user.set_password("changed-secret")
+    user.save()
+    kept = json.loads(run("ensure_admin", "--token", "--keep"))
+    assert (kept["password"], "token" in kept) == (False, True)
+    user.refresh_from_db()
+    assert user.check_password("changed-secret")
+    user.is_active = False
+    user.save()
+    assert "token" not in json.loads(run("ensure_admin", "--token", "--keep"))
+    user.refresh_from_db()
+    assert user.is_active is False
