@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -14,12 +13,10 @@ from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.api.throttling import anonymous_take, client_of
+from controlplane.accounts.guessing import client_of, password_turn
+from controlplane.api.throttling import anonymous_take
 
 TEMPLATE = "registration/login.html"
-
-_checking = tuple(threading.Lock() for _ in range(64))
-"""One for a user at a client, in most cases."""
 
 
 def client_address(request: HttpRequest) -> str | None:
@@ -28,12 +25,8 @@ def client_address(request: HttpRequest) -> str | None:
 
 
 class SignInForm(AuthenticationForm):
-    """Checks one password of a user and client at a time: each of many that come at once would find no wrong
-    one before it, and be checked whatever the limit."""
-
     def clean(self) -> Any:
-        who = (self.cleaned_data.get("username"), client_address(self.request))
-        with _checking[hash(who) % len(_checking)]:
+        with password_turn(self.cleaned_data.get("username"), self.request.META.get("REMOTE_ADDR", "")):
             return super().clean()
 
 

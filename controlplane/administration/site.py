@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.contrib.auth.views import PasswordChangeView, redirect_to_login
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -44,10 +44,9 @@ class Site(AdminSite):
     def password_change(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        from controlplane.administration.own_password import OwnPasswordForm
+        from controlplane.administration.own_password import OwnPasswordView
 
-        view = PasswordChangeView.as_view(
-            form_class=OwnPasswordForm,
+        view = OwnPasswordView.as_view(
             success_url=reverse("admin:password_change_done"),
             template_name="registration/password_change_form.html",
             extra_context={**self.each_context(request), **(extra_context or {})},

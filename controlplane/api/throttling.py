@@ -6,7 +6,6 @@ to learn whether it may answer.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import threading
 import time
@@ -19,6 +18,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
+from controlplane.accounts.guessing import client_of
 from host.environment import Rate
 
 MOST_KEYS = 10_000
@@ -63,18 +63,6 @@ def page_take(user: str) -> float:
 def anonymous_take(address: str) -> float:
     """`address`: where the request came from."""
     return _take("anonymous", settings.RESURGE.rate_limit_anonymous, client_of(address))
-
-
-def client_of(address: str) -> str:
-    """The address by which a client is limited and locked out. Of IPv6 a whole /64 counts as one, since a
-    host may choose from it; IPv4 may come written as IPv6, and then would all be in one /64."""
-    try:
-        known = ipaddress.ip_address(address)
-    except ValueError:  # a Unix socket has none
-        return ""
-    if isinstance(known, ipaddress.IPv6Address):
-        known = known.ipv4_mapped or ipaddress.ip_network((int(known), 64), strict=False).network_address
-    return str(known)
 
 
 def _take(tier: str, rate: Rate | None, key: str) -> float:

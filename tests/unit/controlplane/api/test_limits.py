@@ -99,6 +99,21 @@ def test_passwords_that_come_at_once_are_checked_one_after_the_other(
     assert at_once == [1] * 5
 
 
+def test_the_page_for_another_password_is_no_place_to_guess(ann: User) -> None:
+    thief = Client(REMOTE_ADDR="192.0.2.7")
+    thief.force_login(ann)
+
+    def change(old: str) -> int:
+        new = "another-long-secret"
+        given = {"old_password": old, "new_password1": new, "new_password2": new}
+        return thief.post("/admin/password_change/", given).status_code
+
+    tried = [change(f"wrong-{number}") for number in range(settings.AXES_FAILURE_LIMIT)]
+    assert tried == [*[200] * (settings.AXES_FAILURE_LIMIT - 1), 429]
+    assert change(PASSWORD) == 429
+    assert sign_in(Client(REMOTE_ADDR="192.0.2.8"), PASSWORD).status_code == 302
+
+
 def test_the_admin_site_asks_for_no_password_itself(ann: User) -> None:
     client = Client()
     sent = client.get("/admin/", follow=True)
