@@ -21,9 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.sources.bounded_lines import LONGEST_ROW, BoundedLines, RowTooLongError
 from spark_jobs.sources.problems import SourceError
 
 CHUNK_ROWS: Final = 65_536
+CHUNK_TEXT: Final = 64 << 20
+"""Characters of text, from which fewer rows of CSV and JSON are a chunk."""
 SUFFIXES: Final = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -74,7 +77,7 @@ def rows_of(
 
 
 def _missing_column(path: Path, text: str, present: list[str], parameter: str = "text") -> SourceError:
-    listed = ", ".join(repr(name) for name in present[:20]) or "none"
+    listed = ", ".join(f"{name!r:.80}" for name in present[:20]) or "none"
     holds = "holds the text" if parameter == "text" else "decides the partition"
     return SourceError(
         where=str(path),
@@ -174,6 +177,7 @@ class _Collector:
         self.clear()
 
     def clear(self) -> None:
+        self.size = 0
         self.text: list[str | None] = []
         self.times: list[Any] = []
         self.parts: list[str | None] = []
@@ -182,9 +186,14 @@ class _Collector:
     def add(self, text: str | None, time: Any, reason: str = "", part: str | None = None) -> None:
         if reason:
             self.rejected.append((len(self.text), reason))
+        self.size += len(text or "")
         self.text.append(text)
         self.times.append(time)
         self.parts.append(part)
+
+    @property
+    def full(self) -> bool:
+        return len(self.text) == CHUNK_ROWS or self.size >= CHUNK_TEXT
 
     def take(self) -> Rows:
         times = _time_array(self.times) if self.with_times else None
@@ -217,10 +226,16 @@ def _opened(path: Path) -> tuple[IO[bytes], IO[bytes]]:
     return raw, (gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw)  # type: ignore[return-value]
 
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+def _lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
     """Without a byte-order mark."""
-    for number, line in enumerate(stream):
-        yield line if number else line.removeprefix(BOM_UTF8)
+    lines = BoundedLines(stream)
+    number = 0
+    try:
+        for number, line in enumerate(lines, start=1):
+            lines.row_ended()
+            yield line if number > 1 else line.removeprefix(BOM_UTF8)
+    except RowTooLongError as error:
+        raise _unreadable(path, f"line {number + 1} cannot be taken: {error}") from error
 
 
 def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimiter: str) -> Iterator[Rows]:
@@ -228,9 +243,10 @@ def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimite
     total = path.stat().st_size
     # Bytes that are not UTF-8 survive as surrogates, so that they can be told apart field by field. Also a
     # carriage return ends a line, or one in a single row would be an error of the whole file.
-    lines = TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    with raw, lines:
-        limit = csv.field_size_limit(1 << 30)
+    decoded = TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    with raw, decoded:
+        lines = BoundedLines(decoded)
+        limit = csv.field_size_limit(LONGEST_ROW)
         try:
             reader = csv.reader(lines, delimiter=delimiter)
             header = next(reader, [])
@@ -242,12 +258,23 @@ def _csv(path: Path, text: str, ts: str, part: str, progress: Progress, delimite
             part_at = header.index(part) if part else -1
             rows = _Collector(at[1] >= 0, part)
             yield from _csv_rows(
-                reader, rows, len(header), (*at, part_at), lambda: progress(raw.tell(), total)
+                _each(reader, lines), rows, len(header), (*at, part_at), lambda: progress(raw.tell(), total)
             )
+        except RowTooLongError as error:
+            raise _unreadable(
+                path, f"the row at line {reader.line_num + 1} cannot be taken: {error}"
+            ) from error
         except csv.Error as error:
             raise _unreadable(path, f"line {reader.line_num} is not CSV: {error}") from error
         finally:
             csv.field_size_limit(limit)
+
+
+def _each(reader: Iterator[list[str]], lines: BoundedLines[str]) -> Iterator[list[str]]:
+    lines.row_ended()
+    for fields in reader:
+        lines.row_ended()
+        yield fields
 
 
 def _csv_rows(
@@ -269,7 +296,7 @@ def _csv_rows(
             time = _field(row[time_at]) if time_at >= 0 else None
             part = _field(row[part_at]) if part_at >= 0 else None
             rows.add(value, time, "the text is not UTF-8" if value is None else "", part)
-        if len(rows.text) == CHUNK_ROWS:
+        if rows.full:
             yield rows.take()
             progressed()
     if rows.text:
@@ -284,11 +311,11 @@ def _jsonl(path: Path, text: str, ts: str, part: str, progress: Progress) -> Ite
     later = False
     raw, stream = _opened(path)
     with raw, stream:
-        for line in _lines(stream):
+        for line in _lines(path, stream):
             if not line.strip():
                 continue
             found = _json_row(rows, line, text, ts, decoder, seen) or found
-            if len(rows.text) == CHUNK_ROWS:
+            if rows.full:
                 if not found and not (later := later or _json_has(path, text, decoder)):
                     break
                 yield rows.take()
@@ -304,7 +331,7 @@ def _json_has(path: Path, name: str, decoder: msgspec.json.Decoder[Any]) -> bool
     """Whether a row of the file has this field; the first one may be far down."""
     raw, stream = _opened(path)
     with raw, stream:
-        for line in _lines(stream) if name else ():
+        for line in _lines(path, stream) if name else ():
             with suppress(*_NOT_JSON):
                 row = decoder.decode(line)
                 if isinstance(row, dict) and name in row:

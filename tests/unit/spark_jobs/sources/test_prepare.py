@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.sources import formats, spool
+from spark_jobs.sources import bounded_lines, formats, spool
+from spark_jobs.sources.arrivals import counts_read
 from spark_jobs.sources.prepare import PreparedInput, look, prepare
 from spark_jobs.sources.problems import SourceError
 
@@ -219,6 +220,29 @@ class TestErrors:
         if "usable text" not in message and "fields" not in message:
             with pytest.raises(SourceError, match=re.escape(message)):
                 look(source)
+
+    @pytest.mark.parametrize(
+        ("name", "body", "line"),
+        [
+            ("a.jsonl", '{"text": "a"}\n{"text": "' + "a" * 100, 2),
+            ("a.csv", 'text\n"' + "a" * 100, 2),
+            ("a.csv", "text\na\n" + '"' + 'a","\n' * 50, 22),
+        ],
+    )
+    def test_a_row_without_end(
+        self, name: str, body: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bounded_lines, "LONGEST_ROW", 99)
+        packed = written(tmp_path / f"{name}.gz", gzip.compress(body.encode()))
+        with pytest.raises(SourceError, match=f"line {line} cannot be taken: it is longer"):
+            look(packed)
+
+    def test_a_row_without_end_in_a_file_of_rates(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bounded_lines, "LONGEST_ROW", 99)
+        with pytest.raises(SourceError, match="a row of the file cannot be taken"):
+            counts_read(written(tmp_path / "rates.csv", "time,count\n" + "a" * 100))
 
     def test_absent_file_and_directory(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"nix\.csv: there is no such file\. Give the path"):
@@ -493,6 +517,19 @@ class TestRepeated:
         source = written(tmp_path / "i.csv", "text\n" + "a\n" * 10)
         prepare(source, tmp_path / "input.arrow", progress=lambda done, total: seen.append((done, total)))
         assert seen[-1][0] == seen[-1][1]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_long_texts_come_in_smaller_chunks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "CHUNK_TEXT", 20)
+    texts = [f"text {number}" for number in range(10)]
+    lines = ["text", *texts] if name == "a.csv" else [json.dumps({"text": text}) for text in texts]
+    path = written(tmp_path / name, "\n".join(lines))
+    rows = list(formats.rows_of(path, text="text", ts="", progress=lambda done, total: None))
+    assert [len(one.text) for one in rows] == [4, 4, 2]
+    assert [text for one in rows for text in one.text.to_pylist()] == texts
 
 
 def test_a_look_is_enough_for_a_good_file(tmp_path: Path) -> None:
