@@ -95,13 +95,29 @@ def _parquet(path: Path, text: str, ts: str, part: str, progress: Progress) -> I
         timed = bool(ts) and ts in schema.names
         columns = list(dict.fromkeys([text, *([ts] if timed else []), *([part] if part else [])]))
         total, done = file.metadata.num_rows, 0
-        for batch in file.iter_batches(CHUNK_ROWS, columns=columns, use_threads=False):
+        at_once = _rows_at_once(path, [name for name in columns if _holds_text(schema.field(name).type)])
+        for batch in file.iter_batches(at_once, columns=columns, use_threads=False):
             rows = _checked(batch.column(text), batch.column(ts) if timed else None)
             if part:
                 _parted(rows, part, _checked(batch.column(part), None).text)
             yield rows
             done += batch.num_rows
             progress(done, total)
+
+
+def _rows_at_once(path: Path, names: list[str]) -> int:
+    """So many that their text is no more than `CHUNK_TEXT`: a value that the file has once may be that of
+    every row. Raises `SourceError` where one is too long."""
+    longest = 1
+    with pq.ParquetFile(path, memory_map=True, read_dictionary=names) as file:
+        for group in range(file.num_row_groups if names else 0):
+            first = file.iter_batches(1, row_groups=[group], columns=names, use_threads=False)
+            for column in next(first, pa.record_batch({})).columns:
+                if isinstance(column, pa.DictionaryArray) and not pa.types.is_null(column.type.value_type):
+                    longest = max(longest, pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+    if longest > LONGEST_ROW:
+        raise _unreadable(path, f"a row cannot be taken: it is longer than {LONGEST_ROW >> 20} MB")
+    return max(1, min(CHUNK_ROWS, CHUNK_TEXT // longest))
 
 
 def _require_text(path: Path, schema: pa.Schema, name: str, parameter: str) -> None:

@@ -532,6 +532,22 @@ def test_long_texts_come_in_smaller_chunks(
     assert [text for one in rows for text in one.text.to_pylist()] == texts
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())])
+def test_a_value_that_parquet_has_once_is_not_taken_for_all_rows_at_once(
+    kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "CHUNK_TEXT", 1_000)
+    texts = [*["b"] * 10, *["a" * 250] * 10]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": pa.array(texts).cast(kind)}), path, row_group_size=10)
+    rows = list(formats.rows_of(path, text="text", ts="", progress=lambda done, total: None, part="text"))
+    assert max(len(one.text) for one in rows) == 4
+    assert [text for one in rows for text in one.text.to_pylist()] == texts
+    monkeypatch.setattr(formats, "LONGEST_ROW", 249)
+    with pytest.raises(SourceError, match="a row cannot be taken: it is longer"):
+        look(path)
+
+
 def test_a_look_is_enough_for_a_good_file(tmp_path: Path) -> None:
     look(parquet(tmp_path / "i.parquet", text=["a"]))
     assert [path.name for path in tmp_path.iterdir()] == ["i.parquet"]
