@@ -23,8 +23,9 @@ FEWEST_KEPT, MOST_KEPT = 3, 100
 MOST_AT_ONCE = 10
 """Checkpoints that may be stored at a time."""
 
-Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
-TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN)]
+# The patterns are for other languages, too; in Python, `$` would let a name end with a line feed.
+Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN.replace("$", r"\Z"))]
+TopologyName = Annotated[str, msgspec.Meta(pattern=TOPOLOGY_NAME_PATTERN.replace("$", r"\Z"))]
 Parallelism = Annotated[int, msgspec.Meta(ge=1, le=MAX_PARALLELISM)]
 Priority = Annotated[int, msgspec.Meta(ge=1, le=10)]
 Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
