@@ -34,15 +34,15 @@ def newest_files(
     Raises `CompactedError`, while it is gone through, if `epoch` is in the middle of a span with rows.
     """
     start = min(epoch or committed.epoch, committed.epoch)
-    newest = committed.spans[-1].until.get(operator, 0) if committed.spans else 0
-    if window is None or newest <= window:
+    newest = committed.spans[-1].until.get(operator) if committed.spans else None
+    if window is None or newest is None or newest <= window:
         for number in range(start, committed.tail, -1):
             yield OutputFile(number, number, epoch_file(partition / f"epoch={number}"))
     spans = committed.spans
     for index in range(len(spans) - 1, -1, -1):
         span = spans[index]
-        before = spans[index - 1].until.get(operator, 0) if index else 0
-        if span.first > start or (window is not None and before > window):
+        before = spans[index - 1].until.get(operator) if index else None
+        if span.first > start or (window is not None and before is not None and before > window):
             continue
         path = partition / span_name(span) / SPAN_FILE
         rows = path.is_file()

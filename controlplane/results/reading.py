@@ -11,7 +11,7 @@ opposite order of their writing. Only as many files are read as the question nee
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -119,20 +119,21 @@ class _Reader:
     def __init__(self, database: duckdb.DuckDBPyConnection, question: Question, newest: Path) -> None:
         self._database = database
         self._question = question
-        self._newest = str(newest)
-        described = database.execute(
-            "DESCRIBE SELECT * FROM read_parquet($file, hive_partitioning = false)", {"file": self._newest}
-        ).fetchall()
-        self._types: dict[str, str] = {row[0]: row[1] for row in described}
+        self._types = self._types_of([str(newest)])
         masked = set(question.masked)
         self.columns = [
             Column(name=name, type=_kind(given), masked=name in masked) for name, given in self._types.items()
         ]
         self.windowed = self._types.get(WINDOW_END, "").startswith("TIMESTAMP")
 
+    def _types_of(self, files: Sequence[str]) -> dict[str, str]:
+        """The columns of all of these files together, with their types."""
+        described = self._database.execute(f"DESCRIBE SELECT * FROM {_SOURCE}", {"files": files}).fetchall()
+        return {row[0]: row[1] for row in described}
+
     def by_window(self, found: Answer, files: Iterator[OutputFile], cursor: Cursor) -> None:
         """Windows are summed up file by file until there are enough of them, then their rows are read."""
-        bound = "" if cursor.window is None else f"WHERE epoch_us({quoted(WINDOW_END)}) <= {cursor.window}"
+        bound = "" if cursor.window is None else f"WHERE {self._micros(WINDOW_END)} <= {cursor.window}"
         windows: dict[tuple[int, int | None], ResultWindow] = {}
         chosen: list[str] = []
         last = 0
@@ -158,8 +159,9 @@ class _Reader:
         ]
         ordered += [quoted(name) for name in self._types if name not in (WINDOW_END, WINDOW_START, COUNT)]
         parameters = {"files": chosen}
+        shown = self._shown(self._types_of(chosen))
         rows_read = self._database.execute(
-            f"SELECT {self._shown()} FROM {_SOURCE} {bound} ORDER BY {', '.join(ordered)}"
+            f"SELECT {shown} FROM {_SOURCE} {bound} ORDER BY {', '.join(ordered)}"
             f" LIMIT {self._question.limit + 1} OFFSET {cursor.skip}",
             parameters,
         ).fetchall()
@@ -173,12 +175,12 @@ class _Reader:
         self, paths: list[str], bound: str, windows: dict[tuple[int, int | None], ResultWindow]
     ) -> None:
         counted = self._types.get(COUNT) in NUMBERS and COUNT not in self._question.masked
-        start = f"epoch_us({quoted(WINDOW_START)})" if WINDOW_START in self._types else "NULL"
+        start = self._micros(WINDOW_START) if WINDOW_START in self._types else "NULL"
         keyed = counted and KEY in self._types
         best = f"arg_max({quoted(KEY)}::VARCHAR, {quoted(COUNT)})" if keyed else "NULL"
         total = f"sum({quoted(COUNT)}), max({quoted(COUNT)})" if counted else "NULL, NULL"
         rows = self._database.execute(
-            f"SELECT epoch_us({quoted(WINDOW_END)}), {start}, count(*), {best}, {total}"
+            f"SELECT {self._micros(WINDOW_END)}, {start}, count(*), {best}, {total}"
             f" FROM {_SOURCE} {bound} GROUP BY 1, 2",
             {"files": paths},
         ).fetchall()
@@ -238,10 +240,10 @@ class _Reader:
                     return
                 until = rows - skip
                 read = self._database.execute(
-                    f"SELECT {self._shown()} FROM ({_ROWS})"
+                    f"SELECT {self._shown(self._types_of([name]))} FROM {_NUMBERED}"
                     f" WHERE file_row_number >= {max(0, until - wanted)} AND file_row_number < {until}"
                     " ORDER BY file_row_number DESC",
-                    {"file": name, "newest": self._newest},
+                    {"file": name},
                 ).fetchall()
                 taken = self._take(found, read)
                 skip += taken
@@ -251,22 +253,28 @@ class _Reader:
             skip = 0
         found.next = _earlier(cursor, found, last, window=None)
 
-    def _shown(self) -> str:
-        """The columns as they are shown: instants in microseconds, long texts cut, masked values hidden."""
+    def _shown(self, types: Mapping[str, str]) -> str:
+        """The columns as they are shown: instants in microseconds, long texts cut, masked values hidden.
+        types: those of the rows, which may lack columns of the newest file, or have them with other types."""
         parts = []
         for column in self.columns:
-            name, value = column.name, quoted(column.name)
-            if column.masked:
+            value, given = quoted(column.name), types.get(column.name)
+            if given is None:
+                parts.append("NULL")
+            elif column.masked:
                 parts.append(f"CASE WHEN {value} IS NULL THEN NULL ELSE '{MASK}' END")
-            elif column.type == "time":
-                parts.append(f"epoch_us({value})")
-            elif column.type in ("number", "boolean"):
+            elif column.type == "time" == _kind(given):
+                parts.append(_micros(value, given))
+            elif column.type in ("number", "boolean") and column.type == _kind(given):
                 parts.append(value)
             else:
-                text = value if self._types[name] == "VARCHAR" else f"{value}::VARCHAR"
+                text = value if given == "VARCHAR" else f"{value}::VARCHAR"
                 cut = f"left({text}, {LONGEST}) || '…'"
                 parts.append(f"CASE WHEN length({text}) > {LONGEST} THEN {cut} ELSE {text} END")
         return ", ".join(parts)
+
+    def _micros(self, name: str) -> str:
+        return _micros(quoted(name), self._types[name])
 
     def _take(self, found: Answer, rows: Sequence[tuple[Any, ...]]) -> int:
         """Put rows into the answer, at least one, until it is large; returns how many."""
@@ -292,10 +300,12 @@ DATABASE: Final[dict[str, str | bool | int | float | list[str]]] = {
     "preserve_insertion_order": False,
 }
 _SOURCE: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
-_ROWS: Final = (  # an older file may lack columns of the newest
-    "(SELECT * FROM read_parquet($newest, hive_partitioning = false) LIMIT 0) UNION ALL BY NAME"
-    " SELECT * FROM read_parquet($file, hive_partitioning = false, file_row_number = true)"
-)
+_NUMBERED: Final = "read_parquet($file, hive_partitioning = false, file_row_number = true)"
+
+
+def _micros(value: str, given: str) -> str:
+    """Microseconds since the Unix epoch of an instant of this type."""
+    return f"epoch_us({value}::TIMESTAMPTZ)" if given == "TIMESTAMPTZ_NS" else f"epoch_us({value})"
 
 
 def _batches(files: Iterator[OutputFile]) -> Iterator[list[OutputFile]]:
@@ -355,5 +365,6 @@ def _instant(micros: int) -> str:
         return str(micros)
 
 
-def _instant_or_none(micros: int | None) -> str | None:
-    return None if micros is None else _instant(micros)
+def _instant_or_none(micros: int | str | None) -> str | None:
+    """A text is a value of rows in which the column holds no instants."""
+    return _instant(micros) if isinstance(micros, int) else micros

@@ -312,7 +312,9 @@ def _kept(stream: Stream, operator: OperatorSpec, committed: Committed) -> Strea
             f"the outputs of epochs up to {committed.removed} were removed because of their age or size, "
             f"and rows of {operator.name} do not tell of which window they are"
         )
-    until = committed.removed_until.get(operator.name, 0)
+    until = committed.removed_until.get(operator.name)
+    if until is None:
+        return stream
     rows = f"(SELECT * FROM {stream.relation} WHERE window_end > {until})"  # noqa: S608 - both are our own
     return replace(stream, relation=rows)
 

@@ -58,12 +58,11 @@ def compact(directory: Path, first: int, last: int, *, force: bool = True) -> Sp
                 on_the_way.callback(temporary.unlink, missing_ok=True)
                 table = _write(temporary, tables, target)
                 batch.add(temporary, target)
-                operator = partition.parent.name
-                until[operator] = max(until.get(operator, 0), _last_window(table))
+                _reach(until, partition.parent.name, table)
         for target, error in batch.settle().items():
             hint = "Its epochs stay in files of their own; it is written again with the next checkpoint."
             raise SinkError(str(target), f"it cannot be written: {error.strerror or error}", hint) from error
-    return msgspec.structs.replace(span, until={name: at for name, at in until.items() if at})
+    return msgspec.structs.replace(span, until=until)
 
 
 def spans_found(directory: Path) -> list[Span]:
@@ -77,10 +76,10 @@ def spans_found(directory: Path) -> list[Span]:
         if name == "epoch" and number.isdigit():
             small.add(int(number))
         elif first.isdigit() and last.isdigit() and (path / SPAN_FILE).is_file():
-            until, operator = found.setdefault((int(first), int(last)), {}), path.parent.parent.name
-            until[operator] = max(until.get(operator, 0), _last_window(_read(path / SPAN_FILE)))
+            until = found.setdefault((int(first), int(last)), {})
+            _reach(until, path.parent.parent.name, _read(path / SPAN_FILE))
     return [
-        Span(first=first, last=last, until={name: at for name, at in until.items() if at})
+        Span(first=first, last=last, until=until)
         for (first, last), until in sorted(found.items())
         if small.isdisjoint(range(first, last + 1))
     ]
@@ -184,9 +183,10 @@ def _write(temporary: Path, tables: Sequence[pa.Table], target: Path) -> pa.Tabl
         raise SinkError(str(target), what, hint) from error
 
 
-def _last_window(table: pa.Table) -> int:
-    """In microseconds; 0 without such a column of instants."""
+def _reach(until: dict[str, int], operator: str, table: pa.Table) -> None:
+    """Note the last window of the rows, in microseconds; rows without such a column of instants have none."""
     if WINDOW_END not in table.column_names or not pa.types.is_timestamp(table.schema.field(WINDOW_END).type):
-        return 0
-    last = pc.max(table.column(WINDOW_END))
-    return int(last.cast(INSTANT, safe=False).value or 0)
+        return
+    last = pc.max(table.column(WINDOW_END)).cast(INSTANT, safe=False).value
+    if last is not None:
+        until[operator] = max(until.get(operator, last), last)

@@ -23,11 +23,11 @@ SPAN = 5
 KEYS = 4
 
 
-def windows(epoch: int) -> pa.Table | None:
-    """A window ends with every second epoch."""
+def windows(epoch: int, since: int = 0) -> pa.Table | None:
+    """A window ends with every second epoch. since: seconds after 1970."""
     if epoch % 2:
         return None
-    end = epoch * 1_000_000
+    end = (since + epoch) * 1_000_000
     keys = range(KEYS)
     return pa.table(
         {
@@ -42,8 +42,9 @@ def windows(epoch: int) -> pa.Table | None:
 class Outputs:
     """A topology `t` with a query of windows, `W[0]`, and one of rows in no windows, `R[0]`."""
 
-    def __init__(self, root: Path, *, deployed: int = 3) -> None:
+    def __init__(self, root: Path, *, deployed: int = 3, since: int = 0) -> None:
         self.directory = root / "t"
+        self.since = since
         self.deployed = deployed
         self.sink = ParquetSink(
             root, "t", ParquetSinkSpec(compact_s=float(SPAN)), operators=["W", "R"], force=False
@@ -53,7 +54,7 @@ class Outputs:
     def write(self, epochs: range) -> None:
         for epoch in epochs:
             task = self.sink.outputs(deployed=self.deployed, attempt=0, life=1)
-            task.write("W", 0, epoch, windows(epoch))
+            task.write("W", 0, epoch, windows(epoch, self.since))
             task.write("R", 0, epoch, pa.table({"text": [f"{epoch}-{n}" for n in range(3)]}))
             assert not task.settle()
         self.sink.commit(epoch=epochs[-1])
@@ -151,6 +152,34 @@ def test_pages_hold_each_row_once(
         assert len(found) == len(set(found)) == KEYS * (written // 2)
         assert len(outputs.every("W", limit)) == KEYS * ((written + later) // 2)
     outputs.sink.close()
+
+
+@pytest.mark.parametrize("settled", [0, 11])
+def test_windows_before_1970_have_pages_as_well(tmp_path: Path, settled: int) -> None:
+    outputs = Outputs(tmp_path, since=-1_000)
+    outputs.write(range(1, 15))
+    outputs.compact(settled)
+    rows = outputs.every("W", 3)
+    assert len(rows) == len({(row["window_end"], row["key"]) for row in rows}) == KEYS * 7
+    assert rows[-1]["window_end"] == "1969-12-31T23:43:22Z"
+    outputs.sink.close()
+
+
+def test_each_file_is_read_with_the_types_that_it_has(tmp_path: Path) -> None:
+    """Columns of Python code may be of other types from epoch to epoch."""
+    values = [pa.array([1]), pa.array(["late"]), pa.array([[1, None]]), pa.array([2.5]), pa.nulls(1)]
+    values.append(pa.array([-1_000_000_000], pa.timestamp("ns", tz="Europe/Zurich")))
+    outputs = Outputs(tmp_path)
+    for newest in range(len(values)):
+        for epoch in range(len(values)):
+            task = outputs.sink.outputs(deployed=3, attempt=0, life=1)
+            task.write("R", 0, epoch + 1, pa.table({"v": values[(epoch + newest) % len(values)]}))
+            assert not task.settle()
+        outputs.sink.commit(epoch=len(values))
+        found = {str(row["v"]).replace("T", " ")[:19] for row in outputs.every("R", 2)}
+        instants = {text for text in found if ":" in text}
+        assert found - instants == {"1", "late", "[1, NULL]", "2.5", "None"}
+        assert len(instants) == 1
 
 
 def test_a_page_of_a_compacted_file_says_where_to_begin(outputs: Outputs) -> None:
