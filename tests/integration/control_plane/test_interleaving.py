@@ -36,7 +36,6 @@ NOT_SERVICES = {
     ("controlplane/events/services.py", "writing"): "makes services",
     ("controlplane/retention/services.py", "_step"): "deletes only; a test of its own",
     ("controlplane/snapshot/document.py", "_consistent_read"): "reads",
-    ("workers/database.py", "refuses"): "reads",
     ("workers/operations.py", "_rebalance"): "calls services",
     ("workers/operations.py", "_park"): "calls services",
     ("workers/operations.py", "_recover"): "calls services",

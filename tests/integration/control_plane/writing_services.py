@@ -30,8 +30,10 @@ from controlplane.checkpoints.services import checkpoint_apply, checkpoint_catch
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
+from controlplane.events.services import numbering_try
+from controlplane.incidents import balancing
 from controlplane.incidents.actions import incident_action, incident_order
-from controlplane.incidents.balancing import rebalance_by_policy, rebalance_now
+from controlplane.incidents.balancing import rebalance_now
 from controlplane.incidents.choices import INCIDENT_ACTIVE
 from controlplane.incidents.models import Incident
 from controlplane.incidents.overload import parking_by_policy
@@ -249,6 +251,11 @@ def balanced_before() -> None:
     Topology.objects.filter(name="counts").update(rebalancing="automatic")
 
 
+def rebalancing_begin() -> None:
+    generation = Topology.objects.get(name="counts").generation
+    balancing._begin("counts", {"O1[0]": "node-2"}, generation=generation, reason="test")
+
+
 def parked_before() -> None:
     Query.objects.filter(partition__operator="O1").update(parked=True)
 
@@ -351,8 +358,9 @@ SERVICES: dict[str, Callable[[], object]] = {
     "incident_open_or_grow": opened,
     "partitions_lost": partitions,
     "recover_now": lambda: recover_now(topology="counts", actor="ada", reason="test"),
+    "numbering_try": numbering_try,
     "rebalance_now": lambda: rebalance_now(topology="counts", actor="ada", reason="test"),
-    "rebalance_by_policy": rebalance_by_policy,
+    "rebalancing begins": rebalancing_begin,
     "parking_by_policy": parking_by_policy,
     "drain_by_policy": drain_by_policy,
     "queries_park": lambda: queries_park(topology="counts", queries=["O1[0]"], actor="ada", reason="test"),
@@ -467,7 +475,7 @@ EVERY = {**SERVICES, **ABOUT_INCIDENTS}
 BEFORE: dict[str, Callable[[], object]] = {
     **dict.fromkeys(ABOUT_INCIDENTS, incident_begin),
     "nodes_forget_old": long_gone_before,
-    "rebalance_by_policy": balanced_before,
+    "rebalancing begins": balanced_before,
     "parking_by_policy": overloaded_before,
     "drain_by_policy": slow_before,
     "queries_unpark": parked_before,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -57,8 +58,15 @@ class Stream:
             found = [one for one in self.pending if int(one[0].partition(b"-")[0]) > first][:count]
         return [[TELEMETRY_STREAM.encode(), found]] if found else []
 
+    def pipeline(self) -> Any:
+        return contextlib.nullcontext(self)
+
     def xack(self, stream: str, group: str, *entries: bytes) -> None:
         self.pending = [one for one in self.pending if one[0] not in entries]
+
+    def xdel(self, stream: str, *entries: bytes) -> None: ...
+
+    def execute(self) -> None: ...
 
 
 @pytest.mark.parametrize("position", [">", "0"])
