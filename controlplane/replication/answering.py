@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from controlplane.errors import Invalid
+from controlplane.errors import Busy, Invalid
 from controlplane.replication.recent import Recent
 from controlplane.replication.selectors import EXPLAINED, Measured, measured_load
 from controlplane.topologies.policies import NO_REPLICAS
@@ -45,7 +45,8 @@ def budget_of(measured: Measured) -> int:
 
 def next_replica_answer(measured: Measured) -> dict[str, Any] | None:
     """What one replica more than the policy's budget would buy, or as few more as buy anything. None where
-    every partition may have one, and for topologies that are too large. It may be a few seconds old."""
+    every partition may have one, for topologies that are too large, and where too many others ask. It may be
+    a few seconds old."""
     if len(measured.graph.partitions) > MOST_PARTITIONS_AHEAD:
         return None
     budget = budget_of(measured)
@@ -61,7 +62,10 @@ def next_replica_answer(measured: Measured) -> dict[str, Any] | None:
             found = next_replica(replication_planner_named(USUAL_PLANNER), problem)
         return None if found is None else asdict(found)
 
-    return gains.get((measured.version, measured.source, planner, budget), compute)
+    try:
+        return gains.get((measured.version, measured.source, planner, budget), compute)
+    except Busy:
+        return None  # what it is told with can be said without
 
 
 def replication_plan_answer(
@@ -70,7 +74,8 @@ def replication_plan_answer(
     """The plan for `budget` partitions by `planner`; values that are not given come from the topology's
     policy. Reads the database and writes nothing. A plan may be a few seconds old (`recent.py`).
 
-    Raises `Missing`, and `Invalid` where no replica can run or for what cannot be computed within a request.
+    Raises `Missing`, `Busy`, and `Invalid` where no replica can run or for what cannot be computed within a
+    request.
     """
     measured = measured_load(name)
     if measured.graph.spec.bounded:

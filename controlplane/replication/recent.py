@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from controlplane.errors import Busy
+
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 
@@ -14,6 +16,9 @@ LONGEST = 10.0
 """Seconds for which a plan is kept: rates change each second, but the best replicas hardly do."""
 
 MOST = 32
+
+PATIENCE = 10.0
+"""Seconds in which a question waits for others to be answered: each has its thread meanwhile."""
 
 
 class Recent(Generic[Question, Answer]):
@@ -27,8 +32,10 @@ class Recent(Generic[Question, Answer]):
 
     def get(self, question: Question, compute: Callable[[], Answer]) -> Answer:
         """The recent result of `compute` for `question`, or a new one. Its exceptions are passed on and not
-        kept."""
-        with self._turn:
+        kept. Raises `Busy`."""
+        if not self._turn.acquire(timeout=PATIENCE):
+            raise Busy("other replication plans are being computed; ask again in a few seconds")
+        try:
             oldest = self._clock() - LONGEST
             self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > oldest}
             if question not in self._kept:
@@ -37,6 +44,8 @@ class Recent(Generic[Question, Answer]):
                     del self._kept[next(iter(self._kept))]
                 self._kept[question] = (self._clock(), answer)
             return self._kept[question][1]
+        finally:
+            self._turn.release()
 
     def forget(self) -> None:
         with self._turn:

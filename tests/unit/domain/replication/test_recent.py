@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from controlplane.errors import Busy
+from controlplane.replication import recent as module
 from controlplane.replication.recent import LONGEST, MOST, Recent
 
 
@@ -67,3 +69,16 @@ def test_many_requests_with_the_same_question_cause_one_computation() -> None:
         goes_on.set()
         assert [answer.result(10) for answer in answers] == [7] * 8
     assert computed == [1]
+
+
+def test_a_question_does_not_wait_for_any_number_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.001)
+    recent: Recent[str, int] = Recent()
+
+    def compute() -> int:
+        with ThreadPoolExecutor(1) as pool, pytest.raises(Busy, match="ask again"):
+            pool.submit(recent.get, "b", lambda: 2).result(10)
+        return 1
+
+    assert recent.get("a", compute) == 1
+    assert recent.get("b", lambda: 2) == 2
