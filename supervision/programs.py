@@ -87,12 +87,15 @@ def control_programs(installation: Installation) -> list[Program]:
     port = installation.settings.port
     # Containers listen on other addresses too: their network is the boundary.
     bind = installation.variables.get("RESURGE_BIND", LOOPBACK)
+    # Without TLS there is no proxy: what connects from this host does not say which client it stands for.
+    proxied = installation.settings.https or os.environ.get("FORWARDED_ALLOW_IPS")
     return [
         Program(
             name="web",
             command=(
                 *(sys.executable, "-m", "uvicorn", "dashboard.asgi:application"),
                 *("--host", bind, "--port", str(port), *WEB_OPTIONS),
+                *(() if proxied else ("--no-proxy-headers",)),
             ),
             priority=20,
             ready=lambda: http_status(LOOPBACK, port, "/healthz") == 200,

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 from supervisor import loggers
 
 from coordination.packing import LARGEST_REQUEST
@@ -148,6 +149,19 @@ def test_supervisor_configuration_names_every_program(tmp_path: Path) -> None:
     for program in programs:
         emptied = set(re.findall(r'(\w+)=""', parser[f"program:{program.name}"].get("environment", "")))
         assert emptied == given - NEEDED[program.name]
+
+
+@pytest.mark.parametrize(
+    ("https", "proxies", "believed"), [("0", "", False), ("0", "127.0.0.1", True), ("1", "", True)]
+)
+def test_who_stands_for_a_client(
+    https: str, proxies: str, believed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RESURGE_HTTPS", https)
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", proxies)
+    (web,) = (one for one in control_programs(compose(tmp_path)) if one.name == "web")
+    options = uvicorn.main.make_context("uvicorn", list(web.command[3:])).params
+    assert options["proxy_headers"] is believed
 
 
 def test_an_installation_makes_secrets_for_its_own_servers(
