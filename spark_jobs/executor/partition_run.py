@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -30,6 +30,9 @@ from spark_jobs.sources.lateness import LISTED, late_rows_cut, may_be_late
 from spark_jobs.state.late import event_time_note, greatest_event_time, leave_out, left_out
 from spark_jobs.state.store import Manifest, StateMissingError
 from spark_jobs.state.tables import StateTables
+
+LONGEST_TOLD: Final = 2_000
+"""Characters of an error, which may quote a row of any length: it goes through ZooKeeper, Redis and pages."""
 
 
 class PartitionRun:
@@ -83,7 +86,8 @@ class PartitionRun:
         try:
             self._run()
         except Exception as problem:
-            error, hint = self.failed or described(problem)
+            # Not before masked values were replaced: of a part, none would be known again.
+            error, hint = map(shortened, self.failed or described(problem))
             missing, instead = isinstance(problem, StateMissingError), self._instead(problem)
             row = self.failed_on
             self._imply_barriers()
@@ -134,7 +138,7 @@ class PartitionRun:
                 if branch_of(partition_of(self.partition)) not in self.job.progress:
                     self.storage.end_branch()
         except Exception as problem:
-            error, hint = described(problem)
+            error, hint = map(shortened, described(problem))
             missing = isinstance(problem, StateMissingError)
             return PartitionReport(
                 epoch=self.applied, error=error, hint=hint, missing=missing, instead=self._instead(problem)
@@ -268,7 +272,13 @@ class PartitionRun:
         try:
             return operator.process(context, tables, state)
         except Exception as problem:
-            key = (self.layout.spec.name, self.layout.deployed, self.partition, plan.epoch, str(problem))
+            key = (
+                self.layout.spec.name,
+                self.layout.deployed,
+                self.partition,
+                plan.epoch,
+                shortened(str(problem)),
+            )
             self.failed_on = failing_row(
                 key,
                 self.operator.kind,
@@ -309,3 +319,10 @@ class PartitionRun:
 
 def described(problem: Exception) -> tuple[str, str]:
     return f"{type(problem).__name__}: {problem}", getattr(problem, "hint", "")
+
+
+def shortened(text: str) -> str:
+    """Without its middle, where it is long."""
+    if len(text) <= LONGEST_TOLD:
+        return text
+    return f"{text[: LONGEST_TOLD - 300]} [...] {text[-200:]}"

@@ -69,6 +69,17 @@ def test_neither_the_row_nor_the_text_tells_what_is_masked(tmp_path: Path) -> No
     assert json.loads(report.row) == {"text": "•••"}
 
 
+def test_a_long_row_makes_no_long_error(tmp_path: Path) -> None:
+    report = report_of(tmp_path, "1", "x" * 1_000_000)
+    assert len(report.error) < 2_000
+    assert report.error.startswith("OperatorError: the query failed: Conversion Error")
+    assert report.error.endswith("(input has text)")
+    module._found.clear()
+    report = report_of(tmp_path, "1", "y" * 1_000_000, masked=["text"])
+    assert "•••" in report.error
+    assert "yy" not in report.error
+
+
 def test_rows_are_kept_for_those_who_look(tmp_path: Path) -> None:
     home = tmp_path / "node-1"
     home.mkdir()
