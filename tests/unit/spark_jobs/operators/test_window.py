@@ -16,6 +16,7 @@ from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.window import ROWS, SECOND, SlidingWindow, TumblingWindow
 from spark_jobs.state.store import EMPTY, StateStore
+from spark_jobs.state.tables import StateTables
 
 Row = tuple[int, int, str, int]
 Tuples = list[tuple[int, str]]
@@ -173,10 +174,13 @@ def test_windows_without_tuples_are_stepped_over_also_within_an_epoch(
 ) -> None:
     """Such as those between a time of 0, which stands for none, and the others."""
     asked: list[int] = []
-    window = SlidingWindow._window
-    monkeypatch.setattr(
-        SlidingWindow, "_window", lambda self, end, state: asked.append(end) or window(self, end, state)
-    )
+    find = SlidingWindow._window
+
+    def window(self: SlidingWindow, end: int, state: StateTables) -> pa.Table | None:
+        asked.append(end)
+        return find(self, end, state)
+
+    monkeypatch.setattr(SlidingWindow, "_window", window)
     late = 3_600 * SECOND
     rows = pa.table({"ts": [0, late, late + SECOND], "key": ["a", "b", "b"]})
     operator = SlidingWindow({"size_s": 3, "slide_s": 2}, ["P"])
