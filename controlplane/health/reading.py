@@ -170,9 +170,10 @@ class Reading:
         return found
 
     def _awaited(self, gone: Collection[str]) -> set[str]:
-        placed = Partition.objects.filter(node__name__in=gone).values_list("node__name", flat=True).distinct()
+        # Without an order: that of partitions would make each of them a row.
+        placed = Partition.objects.filter(node__name__in=gone).order_by().values_list("node__name", flat=True)
         recovered = incidents_open().filter(failed_nodes__name__in=gone)
-        return {*placed, *recovered.values_list("failed_nodes__name", flat=True)}
+        return {*placed.distinct(), *recovered.values_list("failed_nodes__name", flat=True)}
 
     def _requested(self, incidents: Collection[int]) -> tuple[defaultdict[int, int], defaultdict[int, int]]:
         """Of incidents by id: nodes that were asked for and not given up, and those that have joined."""

@@ -30,12 +30,13 @@ def healths_complete(changes: Sequence[Change]) -> Sequence[Change]:
     if not changes:
         return changes
     touched = _topologies(changes)
-    placed = any(_moves_nodes(change) for change in changes)
+    placed = any(_placed_anew(change) for change in changes)
+    moved = any(_moves_node(change) for change in changes)
     recovery = any(change["entity"] in ("incident", "plan") for change in changes)
     removed = [(change["entity"], change["key"]) for change in changes if change["fields"] is None]
     if removed := [one for one in removed if one[0] in JUDGED]:
         marks_remove(removed)
-    if not (touched or placed or recovery):
+    if not (touched or placed or moved or recovery):
         return changes
     telling = _Telling(changes)
     reading = Reading(touched)
@@ -43,9 +44,12 @@ def healths_complete(changes: Sequence[Change]) -> Sequence[Change]:
         own, of_queries = marks_of_topologies(touched)
         telling.tell("query", reading.queries, of_queries)
         telling.tell("topology", reading.topologies, own)
-    if placed or recovery:
+    if placed or moved or recovery:
         named = telling.keys("node")
-        nodes = reading.nodes_gone() | (reading.nodes(named) if named else {})
+        # Whether others are still awaited depends on partitions and incidents only. Of hundreds of nodes that
+        # are lost together, each has an event of its own.
+        nodes = reading.nodes_gone() if placed or recovery else {}
+        nodes |= reading.nodes(named) if named else {}
         telling.tell("node", nodes, marks_of("node", [*nodes]))
     named = telling.keys("incident")
     incidents = reading.incidents() | reading.incidents([int(number) for number in named])
@@ -100,9 +104,11 @@ def _topologies(changes: Iterable[Change]) -> set[str]:
     return found
 
 
-def _moves_nodes(change: Change) -> bool:
-    """Whether a node has another state, or a partition another place."""
-    fields = change["fields"] or {}
-    return (change["entity"] == "node" and "state" in fields) or (
-        change["entity"] == "partition" and "node" in fields
-    )
+def _moves_node(change: Change) -> bool:
+    """Whether a node has another state."""
+    return change["entity"] == "node" and "state" in (change["fields"] or {})
+
+
+def _placed_anew(change: Change) -> bool:
+    """Whether a partition has another place."""
+    return change["entity"] == "partition" and "node" in (change["fields"] or {})

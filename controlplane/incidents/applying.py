@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ from controlplane.incidents.representation import entry_change, incident_change,
 from controlplane.nodes.choices import NODE_AWAITED, NODE_REQUEST_OPEN, NodeRequestState, NodeState
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import node_change
-from controlplane.nodes.selectors import node_name_next
+from controlplane.nodes.selectors import node_names_fresh
 from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
 from controlplane.topologies.failures import (
@@ -90,6 +90,7 @@ class Application:
         self.reason = ""
         self._changes: dict[tuple[str, str], Change] = {}
         self._topologies: dict[str, Topology] = {}
+        self._names: Iterator[str] | None = None
 
     def carry_out(self, instructions: Iterable[Instruction]) -> None:
         """Carry out `instructions` in order; raises `StalePlan`."""
@@ -160,7 +161,7 @@ class Application:
             key=asked.key,
             defaults={
                 "incident": self.incident,
-                "node_name": node_name_next(),
+                "node_name": self._node_name_fresh,
                 "rack": lost.rack if lost else "",
                 "slots": lost.slots if lost else 1,
                 "capacity": lost.capacity if lost else 100.0,
@@ -183,6 +184,12 @@ class Application:
             },
         )
         self.add(node_change(node))
+
+    def _node_name_fresh(self) -> str:
+        """For all that are asked for in one step the names that were ever used are read once."""
+        if self._names is None:
+            self._names = node_names_fresh()
+        return next(self._names)
 
     def _give_up_request(self, given_up: GiveUpRequest) -> None:
         request = NodeRequest.objects.filter(key=given_up.key, state__in=NODE_REQUEST_OPEN).first()

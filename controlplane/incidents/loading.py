@@ -256,8 +256,10 @@ def deployment_at(topology: int, generation: int) -> int:
 
 
 def nodes_load(deployments: Mapping[str, Deployment]) -> dict[str, NodeView]:
-    """Every known node. Each deployed topology has processes on all of them."""
+    """Every known node, and forgotten ones where partitions are at home. Each deployed topology has processes
+    on all of them."""
     load = sum(deployment.node_cpu for deployment in deployments.values())
+    homes = {node for deployment in deployments.values() for node in deployment.homes.values()}
     return {
         node.name: NodeView(
             name=node.name,
@@ -268,7 +270,7 @@ def nodes_load(deployments: Mapping[str, Deployment]) -> dict[str, NodeView]:
             load=node.agent_percent + load,
             rack=node.rack,
         )
-        for node in Node.objects.all()
+        for node in Node.objects.filter(Q(forgotten_at=None) | Q(name__in=homes))
     }
 
 

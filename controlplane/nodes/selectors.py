@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 
 from django.db.models import QuerySet
 
@@ -30,10 +31,15 @@ def node_get(name: str, *, lock: bool = False) -> Node:
 
 def node_name_next(taken: Iterable[str] = ()) -> str:
     """The lowest `node-N` above every one ever used: a replacement never inherits a name."""
-    used = {*taken, *Node.objects.values_list("name", flat=True)}
-    used |= set(NodeRequest.objects.values_list("node_name", flat=True))
+    return next(node_names_fresh(taken))
+
+
+def node_names_fresh(taken: Iterable[str] = ()) -> Iterator[str]:
+    """`node_name_next`, and those after it: all names that were ever used are read once."""
+    used = {*taken, *Node.objects.order_by().values_list("name", flat=True)}
+    used |= set(NodeRequest.objects.order_by().values_list("node_name", flat=True))
     numbers = [int(match[1]) for name in used if (match := _NUMBERED.match(name))]
-    return f"node-{max(numbers, default=0) + 1}"
+    return (f"node-{number}" for number in count(max(numbers, default=0) + 1))
 
 
 def node_racks() -> dict[str, str]:

@@ -3,7 +3,6 @@ incremental-recovery, section 4)."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from domain.planning import NodeSpace, Placement, natural_key, replacement_placement
@@ -165,10 +164,7 @@ def _reason(
 
 def overload_words(topology: str, situation: Situation) -> str:
     """A remark where nodes carried more than may be planned: costs were then reduced to what they may."""
-    load: defaultdict[str, float] = defaultdict(float)
-    for name, deployment in situation.deployments.items():
-        for partition, home in deployment.homes.items():
-            load[home] += situation.costs[name].get(partition, 0.0)
+    load = situation.carried
     homes = set(situation.deployments[topology].homes.values()) & situation.nodes.keys()
     if all(load[home] < 0.999 * situation.nodes[home].limit(situation.max_utilisation) for home in homes):
         return ""

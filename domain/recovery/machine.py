@@ -858,13 +858,14 @@ class IncidentMachine:
         """What is on lost nodes without having failed: a replica took over there, and that became known after
         the loss. The topology may be none of this incident's, since no loss seemed to concern it."""
         instructions: Instructions = []
+        alive = self._alive()
         for name, deployment in sorted(self.deployments.items()):
             case = self.cases.get(name)
             if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
                 continue  # what the plan restores, the driver does not leave where it is
             down = acting.astray(deployment, self.nodes)
             if case is not None and case.phase not in ENDED_PHASES:
-                down = self._down(name) - case.failed
+                down = self._down(name, alive) - case.failed
             if not down:
                 continue
             text = f"Replicas of {wording.listed(down)} of {name} acted on nodes that are lost as well."
@@ -874,6 +875,8 @@ class IncidentMachine:
 
     def _still_on_drained(self) -> Instructions:
         """What has come to a node since it is being drained, as replicas took over there, is to move, too."""
+        if not self.memory.drained:
+            return []
         instructions: Instructions = []
         for name, deployment in sorted(self.deployments.items()):
             case = self.cases.get(name)
@@ -945,10 +948,13 @@ class IncidentMachine:
             for _, case in sorted(self.cases.items())
             if case.awaits_wave and not acting.awaited(case, self.memory.loss_times, self.now)
         ]
+        if not waiting:
+            return instructions
         joint: list[TopologyCase] = []
         moving: list[TopologyCase] = []
+        situation = self._situation()  # which method a topology has does not change it
         for case in waiting:
-            method, told = self._method(case)
+            method, told = self._method(case, situation)
             instructions += told
             # Where nothing is down and all is to go back all the same, there is nothing to choose from.
             if method == MOVE:
@@ -956,7 +962,7 @@ class IncidentMachine:
             elif method == INCREMENTAL and case.failed:
                 joint.append(case)
         # Queries come before whole topologies: what blocks can wait a little longer for its room.
-        instructions += self._decide(self.incremental.next_waves(joint, self._situation()))
+        instructions += self._decide(self.incremental.next_waves(joint, situation))
         for case in waiting:
             if case not in joint:
                 alone = self.moving if case in moving else self.blocking
@@ -1040,8 +1046,8 @@ class IncidentMachine:
         text = f"The plan now in force has partitions on lost nodes: {wording.listed(down)}."
         return [*self._fail(case.name, down, "still down"), *self._tell("evidence", text, fact)]
 
-    def _method(self, case: TopologyCase) -> tuple[str, Instructions]:
-        method, why = decisions.method_of(case, self._situation(), self.memory)
+    def _method(self, case: TopologyCase, situation: Situation) -> tuple[str, Instructions]:
+        method, why = decisions.method_of(case, situation, self.memory)
         if self.memory.method.get(case.name) == method:
             return method, []
         text = wording.method_chosen(case.name, method, why)
@@ -1256,9 +1262,13 @@ class IncidentMachine:
         }
         return {name: partitions for name, partitions in found.items() if partitions}
 
-    def _down(self, topology: str) -> frozenset[str]:
-        """Partitions that have no living node, or none at all."""
-        alive = {node.name for node in self.nodes.values() if node.alive}
+    def _alive(self) -> set[str]:
+        return {node.name for node in self.nodes.values() if node.alive}
+
+    def _down(self, topology: str, alive: Collection[str] | None = None) -> frozenset[str]:
+        """Partitions that have no living node, or none at all. alive: the nodes that live, for callers that
+        ask for many topologies."""
+        alive = self._alive() if alive is None else alive
         deployment = self.deployments[topology]
         return frozenset(
             p for p in deployment.topology.partitions if deployment.assignment.get(p) not in alive

@@ -46,6 +46,7 @@ class Situation:
     parked: Mapping[str, frozenset[str]] = field(default_factory=dict)
     limited: frozenset[str] = frozenset()
     at_limit: frozenset[str] = frozenset()
+    _carried: dict[str, float] = field(default_factory=dict)
 
     @property
     def usable(self) -> list[NodeView]:
@@ -57,6 +58,17 @@ class Situation:
         """Whether a replay takes room that will be free soon; without a reserve it takes none."""
         reserved = self.replay_reserve * self.max_utilisation > 1.0
         return reserved and any(self.replaying.values())
+
+    @property
+    def carried(self) -> Mapping[str, float]:
+        """CPU percent of the partitions that are at home on each node, whether it lives or not; reckoned when
+        it is first asked for, since each topology of a wave does."""
+        if not self._carried:
+            for name, deployment in self.deployments.items():
+                costs = self.costs[name]
+                for partition, home in deployment.homes.items():
+                    self._carried[home] = self._carried.get(home, 0.0) + costs.get(partition, 0.0)
+        return self._carried
 
     def failed(self, topology: str) -> set[str]:
         case = self.cases.get(topology)

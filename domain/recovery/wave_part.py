@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from domain.planning import Placement, RecoveryPlanProposal, cores, cores_number, natural_key
@@ -12,6 +14,16 @@ from domain.recovery.costs import full_name
 from domain.recovery.incident import TopologyCase
 from domain.recovery.method import Situation, Wave, checkpoint_words, origin_of
 from domain.recovery.policy import INCREMENTAL
+
+
+@lru_cache(maxsize=4)
+def _by_topology(names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Full names -> what they name of each topology; every part of a joint proposal asks for its own."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        topology, _, own = name.partition("/")
+        found[topology].append(own)
+    return {topology: tuple(own) for topology, own in found.items()}
 
 
 class Part:
@@ -48,8 +60,7 @@ class Part:
         self.assignment = {**self.running, **self.placed}
 
     def _mine(self, names: Sequence[str]) -> tuple[str, ...]:
-        prefix = full_name(self.case.name, "")
-        return tuple(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        return _by_topology(tuple(names)).get(self.case.name, ())
 
     @property
     def answers(self) -> bool:
