@@ -16,6 +16,8 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import takewhile
+from typing import cast
 
 import structlog
 from django.conf import settings
@@ -24,7 +26,13 @@ from django.utils import timezone
 
 from controlplane.incidents.loading import deployed_topologies
 from controlplane.incidents.services import partitions_lost
-from controlplane.lifecycle.nodes import node_register, node_trust, nodes_heartbeat, nodes_lost, nodes_suspect
+from controlplane.lifecycle.nodes import (
+    node_trust,
+    nodes_heartbeat,
+    nodes_lost,
+    nodes_register,
+    nodes_suspect,
+)
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
 from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
@@ -283,8 +291,12 @@ class Watch(threading.Thread):
         """Write decisions down in their order; one that fails stays first in line."""
         while self._outbox:
             decision = self._outbox[0]
+            arrived = self._arrived()
             try:
-                self._carry_out(decision)
+                if arrived:
+                    self._arrive(arrived)
+                else:
+                    self._carry_out(decision)
             except Exception as error:
                 self._tries += refuses(error)
                 if self._tries < TRIES:
@@ -299,7 +311,17 @@ class Watch(threading.Thread):
                 # One node that cannot be recorded must not keep the others from it.
                 self._unrecorded.add(decision.registration.id)
             self._tries = 0
-            self._outbox.popleft()
+            for _ in arrived or (decision,):
+                self._outbox.popleft()
+
+    def _arrived(self) -> list[NodeAlive]:
+        """The nodes that are first in line: to take hundreds of them in one after the other, an incident
+        would need minutes. Only the first one where some could not be recorded together."""
+        arrived = [*takewhile(lambda one: isinstance(one, NodeAlive), self._outbox)]
+        return cast(list[NodeAlive], arrived[:1] if self._tries else arrived)
+
+    def _arrive(self, nodes: list[NodeAlive]) -> None:
+        nodes_register(alive=nodes, at=self._moment())
 
     def _compare(self) -> None:
         """Record again, with the next round, what the database has lost of what was recorded."""
@@ -317,10 +339,6 @@ class Watch(threading.Thread):
 
     def _carry_out(self, decision: Instruction | PartitionsLost) -> None:
         match decision:
-            case NodeAlive(registration, returned, evidence):
-                node_register(
-                    registration=registration, at=self._moment(), returned=returned, evidence=evidence
-                )
             case NodesSuspected(nodes):
                 log.warning("nodes suspect", nodes=dict(nodes))
                 nodes_suspect(evidence=nodes)

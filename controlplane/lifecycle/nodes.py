@@ -39,6 +39,7 @@ from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.models import Partition
 from domain.messages import NodeRegistration, NodeStats
 from domain.recovery.events import Event, NodeArrived, NodeReturned, NodesLost
+from domain.recovery.liveness import NodeAlive
 
 log = structlog.get_logger(__name__)
 
@@ -51,11 +52,29 @@ def _runs_something(node: Node) -> bool:
     return Partition.objects.filter(node=node, topology__status__in=TOPOLOGY_LIVE).exists()
 
 
-@writing
 def node_register(
     *, registration: NodeRegistration, at: datetime, returned: bool = False, evidence: str = ""
 ) -> Node:
     """A node registered: it is alive. `returned`: its processes never stopped since it was last known."""
+    (node,) = nodes_register(alive=[NodeAlive(registration, returned, evidence)], at=at)
+    return node
+
+
+@writing
+def nodes_register(*, alive: Iterable[NodeAlive], at: datetime) -> list[Node]:
+    """Nodes registered. Each open incident takes all of them in together: it is read anew each time."""
+    registered = [_register(one.registration, at, one.returned, one.evidence) for one in alive]
+    if events := [event for _, event in registered if event is not None]:
+        for incident in incidents_open():
+            incident_advance(number=incident.number, events=events, may_plan=False)
+            task_send_on_commit(INCIDENT_STEP, incident.number)
+    return [node for node, _ in registered]
+
+
+def _register(
+    registration: NodeRegistration, at: datetime, returned: bool, evidence: str
+) -> tuple[Node, Event | None]:
+    """The node, and what incidents are told of it, if that is news for them."""
     node, created = Node.objects.select_for_update().get_or_create(
         name=registration.id, defaults={"provider": settings.RESURGE.provider}
     )
@@ -79,17 +98,11 @@ def node_register(
     event_publish(kind=EventKind.NODE_JOINED, node=node.name, changes=[node_change(node)], reason=evidence)
     if created or before != NodeState.ALIVE:
         log.info("node joined", node=node.name, session=node.session, returned=returned)
-    event: Event
-    if returned and before in NODE_GONE:
-        event = NodeReturned(at=at.timestamp(), node=node.name, evidence=evidence)
-    elif returned:
-        return node
-    else:
-        event = NodeArrived(at=at.timestamp(), node=node.name)
-    for incident in incidents_open():
-        incident_advance(number=incident.number, events=[event], may_plan=False)
-        task_send_on_commit(INCIDENT_STEP, incident.number)
-    return node
+    if not returned:
+        return node, NodeArrived(at=at.timestamp(), node=node.name)
+    if before in NODE_GONE:
+        return node, NodeReturned(at=at.timestamp(), node=node.name, evidence=evidence)
+    return node, None
 
 
 @writing

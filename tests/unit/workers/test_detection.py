@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from django.utils import timezone
 
@@ -15,7 +17,9 @@ from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
 from domain.messages import NodeRegistration, NodeStats
 from domain.recovery.events import NodesLost
+from domain.recovery.liveness import NodeAlive
 from workers import detection
+from workers.database import TRIES
 from workers.detection import Watch
 
 NAMES = ("node-1", "node-2")
@@ -102,6 +106,9 @@ class Rounds(Watch):
     def _carry_out(self, decision: Any) -> None:
         self.decided.append(decision)
 
+    def _arrive(self, nodes: list[NodeAlive]) -> None:
+        self.decided += nodes
+
     @property
     def states(self) -> set[str]:
         return {node.state for node in self.detector.nodes.values()}
@@ -145,6 +152,7 @@ def test_a_node_that_is_silent_while_others_are_heard_is_given_up(watch: Rounds)
 class Recorded(Rounds):
     """What it decides is recorded."""
 
+    _arrive = Watch._arrive
     _carry_out = Watch._carry_out
     _compare = Watch._compare
 
@@ -200,3 +208,34 @@ def test_nodes_that_left_stay_so_where_the_watch_still_sees_them(monkeypatch: py
     watch = Recorded()
     nodes_leave(reason="the installation is stopped")
     assert set(watch.steps().values()) == {"left"}
+
+
+def test_nodes_that_come_together_are_recorded_together(
+    watch: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one of them cannot be: it is left out, the others are not."""
+    tried: list[tuple[str, ...]] = []
+
+    def register(*, alive: Iterable[NodeAlive], at: Any) -> None:
+        tried.append(names := tuple(one.registration.id for one in alive))
+        if "node-4" in names:
+            raise ValueError("it is refused")
+
+    def arrive(*names: str) -> None:
+        tried.clear()
+        registrations = (
+            msgspec.structs.replace(watch.zookeeper.registrations()[0], id=name) for name in names
+        )
+        watch._outbox.extend(NodeAlive(one, False, "") for one in registrations)
+        for _ in range(20):
+            watch._record()
+        assert not watch._outbox
+
+    monkeypatch.setattr(detection, "nodes_register", register)
+    monkeypatch.setattr(watch, "_arrive", partial(Watch._arrive, watch))
+    arrive("node-3", "node-5", "node-6")
+    assert tried == [("node-3", "node-5", "node-6")]
+    arrive("node-3", "node-4", "node-5")
+    assert tried.count(("node-4",)) == TRIES - 1
+    assert tried[-1] == ("node-5",)
+    assert ("node-3",) in tried
