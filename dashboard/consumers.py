@@ -106,10 +106,13 @@ class EventConsumer(AsyncWebsocketConsumer):
     async def _send_events(self) -> None:
         feed = self.feed
         assert feed is not None  # noqa: S101 - set in connect, and only then are messages read
+        restarts = feed.restarts
         while True:
             try:
                 if feed.newest - self.after > MOST_BEHIND:
                     raise TrimmedError("too far behind")
+                if feed.restarts != restarts:
+                    raise TrimmedError("numbers have started again")
                 if self.after > feed.newest and self.after > await newest_sequence():
                     # Numbers started again: the database is not the one the client knows.
                     raise TrimmedError("beyond the newest event")

@@ -36,6 +36,9 @@ COUNTED_EACH = 10.0
 CACHED, CACHED_SIZE = 2_000, 16_000_000
 """Events kept in memory, and characters of them at most."""
 
+AFTER_FAILURE = 1.0
+"""Seconds until the database is asked again that did not answer."""
+
 BATCH, BATCH_SIZE = 200, 500_000
 """Events read at a time, and characters after which a message is long enough."""
 
@@ -100,7 +103,9 @@ class EventFeed:
         self._recent_size = 0
         self._batches: dict[tuple[int, frozenset[str] | None], Batch] = {}
         self._newest = 0
-        self._restarts = 0
+        self.restarts = 0
+        """How often numbers have started again: what a client has seen until then is worth nothing."""
+        self._doubted = False
         self._counted_at = 0.0
         self._news = asyncio.Event()
         self._hinted = asyncio.Event()
@@ -136,8 +141,8 @@ class EventFeed:
 
     async def wait(self, after: int) -> None:
         """Until there is an event after `after`, or numbers have started again."""
-        restarts = self._restarts
-        while self._newest <= after and self._restarts == restarts:
+        restarts = self.restarts
+        while self._newest <= after and self.restarts == restarts:
             await self._news.wait()
 
     async def read(self, after: int, limit: int = BATCH) -> list[FeedEvent]:
@@ -182,10 +187,14 @@ class EventFeed:
                 await self._advance()
             except Exception as error:  # the feed outlives any failure of the database
                 log.warning("events not read", error=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(1.0)
+                self._doubted = True
+                await asyncio.sleep(AFTER_FAILURE)
             await asyncio.sleep(min(self._listeners * REST, LONGEST_REST))
 
     async def _advance(self) -> None:
+        if self._doubted and await self._taken_back():
+            await self._start_again()
+        self._doubted = False
         while True:
             newest = self._newest
             try:
@@ -212,10 +221,24 @@ class EventFeed:
         newest, self._counted_at = self._newest, time.monotonic()
         counted = await newest_sequence()
         if counted < newest == self._newest:
-            self._forget()
-            self._newest = counted
-            self._restarts += 1
-            self._announce()
+            await self._start_again()
+
+    async def _taken_back(self) -> bool:
+        """Whether the database, which was away, is without the newest event, or has another in its place: a
+        standby that had not got it may have taken over."""
+        if not self._recent:
+            return False
+        newest = self._recent[-1]
+        try:
+            return await events_read(newest.sequence - 1, 1) != [newest]
+        except TrimmedError:
+            return True
+
+    async def _start_again(self) -> None:
+        self._forget()
+        self._newest = await newest_sequence()
+        self.restarts += 1
+        self._announce()
 
     def _keep(self, events: list[FeedEvent]) -> None:
         self._recent.extend(events)

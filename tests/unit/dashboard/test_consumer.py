@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.utils.functional import LazyObject
 
 from controlplane.events.circuit import Circuit
@@ -205,6 +205,36 @@ async def test_a_client_from_the_future_is_told_to_load_again() -> None:
     await publish_soon(2)
     async with listening() as client:
         await ask(client, type="subscribe", after=900)
+        await hear(client, "resync")
+
+
+async def test_clients_load_again_where_a_failover_has_taken_events_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others have the numbers by then; pages did not learn of those."""
+    read, away = feed.events_read, False
+
+    async def events_read(*arguments: Any) -> Any:
+        if away:
+            raise OperationalError("the connection is closed")
+        return await read(*arguments)
+
+    monkeypatch.setattr(feed, "events_read", events_read)
+    monkeypatch.setattr(feed, "AFTER_FAILURE", 0.01)
+    async with listening() as client:
+        await ask(client, type="subscribe", after=0)
+        heard = 0
+        while not feed.feed_of_loop()._recent:
+            last = await publish_soon(3)
+            while heard < last:
+                heard = (await hear(client, "events"))["sequence"]
+        away = True
+        await sync_to_async(Event.objects.filter(sequence__gt=1).delete)()
+        await sync_to_async(EventCounter.objects.update)(value=1)
+        await publish_soon(last + 3)
+        while not feed.feed_of_loop()._doubted:
+            await asyncio.sleep(0.01)
+        away = False
         await hear(client, "resync")
 
 
