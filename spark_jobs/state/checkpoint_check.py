@@ -63,7 +63,11 @@ def look(
     that several share is read once. Raises `StorageError`."""
     expected = set(complete)
     numbers = sorted(expected.union(storage.checkpoints(deployment)))
-    here = {number: storage.partitions(deployment, number) for number in numbers}
+    here = {
+        number: storage.partitions(deployment, number)
+        or storage.earlier_partitions(deployment.topology, number)
+        for number in numbers
+    }
     all_of_them = {directory for number in expected for directory in here[number]}
     # A version of the topology may have other partitions than the one before.
     lacking = {number for number, count in complete.items() if len(here[number]) < count}

@@ -291,6 +291,11 @@ class CheckpointStorage:
         """The directories of those partitions that have a manifest in a checkpoint."""
         return sorted(self._storage.entries(f"{_base(deployment)}/manifests/{checkpoint}"))
 
+    def earlier_partitions(self, topology: str, checkpoint: int) -> list[str]:
+        """The same of a checkpoint that a version before this one stored."""
+        names = self._storage.entries(f"{_earlier(topology)}/manifests/{checkpoint}")
+        return sorted(name.removesuffix(".json") for name in names)
+
     def named(
         self, deployment: Deployment, checkpoint: int, directory: str, known: KnownNames | None = None
     ) -> set[str] | None:

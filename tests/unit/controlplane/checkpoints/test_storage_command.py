@@ -17,6 +17,7 @@ from django.core.management import CommandError, call_command
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.topologies.models import Topology
+from spark_jobs.state.sealed import unseal
 from spark_jobs.state.store import EMPTY, StateStore
 from tests.unit.controlplane.specs import spec_of
 from tests.unit.spark_jobs.state.conformance.states import TOPOLOGY, Kept, Objects, flipped, grown, upload
@@ -81,6 +82,24 @@ def test_whole_checkpoints(command: Command, action: str) -> None:
         ("O3[1]", 2),
     ]
     assert found[2]["missing"] == ["O3[0]"]
+
+
+def test_checkpoints_of_an_earlier_version_are_looked_at(command: Command) -> None:
+    """After an upgrade, until there are newer ones; they are restored as well."""
+    for partition in ("O3-0", "O3-1"):
+        (sealed,) = (one for one in command.objects.names() if f"manifests/10/{partition}" in one)
+        stored = json.loads(unseal(command.objects.read(sealed), sealed))
+        earlier = f"{TOPOLOGY}/manifests/10/{partition}.json"
+        command.objects.write(earlier, json.dumps(stored["manifest"]).encode())
+        for name in [one for one in command.objects.names() if f"/5/files/{partition}/10." in one]:
+            command.objects.write(name.replace("/5/", "/"), command.objects.read(name))
+        command.objects.remove(sealed)
+        (Path(command.objects.place) / sealed).parent.rmdir()
+    code, said = command("verify", TOPOLOGY)
+    assert code == 0, said
+    assert "3 checkpoints, 0 damaged" in said
+    command.damage("manifests/10/O3-1")
+    assert command("verify", TOPOLOGY)[0] == 1
 
 
 def test_a_file_that_two_checkpoints_share_damages_both(command: Command) -> None:
