@@ -131,7 +131,8 @@ def start(home: Path, options: StartOptions, progress: Progress) -> Started:
             return started
         sample.result()
         if options.pipeline:
-            started.notes.append(f"Note      the account {access.user} may do nothing: nothing is deployed")
+            said = "may do nothing now: topologies go on, and none is deployed"
+            started.notes.append(f"Note      the account {access.user} {said}")
         else:
             profile_keep(home, options.profile, settled=True)
     return started
