@@ -120,9 +120,12 @@ class _Reader:
         self._database = database
         self._question = question
         self._types = self._types_of([str(newest)])
+        names = self._names_written(newest)
         masked = set(question.masked)
+        # DuckDB numbers names that differ in case only: `email` behind `Email` becomes `email_1`.
         self.columns = [
-            Column(name=name, type=_kind(given), masked=name in masked) for name, given in self._types.items()
+            Column(name=name, type=_kind(given), masked=written in masked)
+            for (name, given), written in zip(self._types.items(), names, strict=True)
         ]
         self.windowed = self._types.get(WINDOW_END, "").startswith("TIMESTAMP")
 
@@ -130,6 +133,22 @@ class _Reader:
         """The columns of all of these files together, with their types."""
         described = self._database.execute(f"DESCRIBE SELECT * FROM {_SOURCE}", {"files": files}).fetchall()
         return {row[0]: row[1] for row in described}
+
+    def _names_written(self, file: Path) -> list[str]:
+        """The names of the columns as the file has them. What is in a column follows it."""
+        root, *rest = self._database.execute(
+            "SELECT name, coalesce(num_children, 0) FROM parquet_schema($file)", {"file": str(file)}
+        ).fetchall()
+        names: list[str] = []
+        left = [root[1]]
+        for name, children in rest:
+            if len(left) == 1:
+                names.append(name)
+            left[-1] -= 1
+            left.append(children)
+            while len(left) > 1 and not left[-1]:
+                left.pop()
+        return names
 
     def by_window(self, found: Answer, files: Iterator[OutputFile], cursor: Cursor) -> None:
         """Windows are summed up file by file until there are enough of them, then their rows are read."""

@@ -237,6 +237,16 @@ def test_masked_values_are_nowhere_in_the_answer(outputs: Outputs) -> None:
     assert {(window.total, window.count, window.key) for window in uncounted.windows} == {(None, None, None)}
 
 
+def test_a_masked_column_beside_one_that_differs_in_case_only(outputs: Outputs) -> None:
+    rows = {"Email": ["a"], "list": [[{"x": 1, "y": [2]}]], "email": ["b"], "EMAIL": ["c"], "last": ["d"]}
+    task = outputs.sink.outputs(deployed=3, attempt=0, life=1)
+    task.write("R", 0, 1, pa.table(rows))
+    assert not task.settle()
+    outputs.sink.commit(epoch=1)
+    (row,) = outputs.ask("R", masked=["email", "last"]).rows
+    assert [row[name] for name in row if name not in ("list", "status")] == ["a", MASK, "c", MASK]
+
+
 def test_what_cannot_be_read_is_said(outputs: Outputs, tmp_path: Path) -> None:
     assert outputs.refusal() == "absent"
     outputs.write(range(1, 5))
