@@ -25,6 +25,7 @@ WEB_OPTIONS = (
     *("--timeout-graceful-shutdown", "2"),
     # Compression runs once per client: with hundreds of clients it would take all processors.
     *("--ws-per-message-deflate", "false"),
+    *("--http", "dashboard.request_heads:BoundedHeads"),
     # By default a client may have the server collect 16 MiB.
     *("--ws-max-size", str(LONGEST_MESSAGE)),
 )

@@ -20,7 +20,7 @@ __all__ = ["port", "sent_tasks"]
 def port() -> Iterator[int]:
     """Of the web server itself, with the application and the options with which it is served."""
     given = uvicorn.main.make_context("uvicorn", ["dashboard.asgi:application", *WEB_OPTIONS]).params
-    options = {name: given[name] for name in ("ws_max_size", "ws_per_message_deflate", "lifespan")}
+    options = {name: given[name] for name in ("ws_max_size", "ws_per_message_deflate", "lifespan", "http")}
     server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error", **options))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

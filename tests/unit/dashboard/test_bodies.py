@@ -141,3 +141,32 @@ def test_the_web_server_answers_a_stranger_before_the_body(
     said = answer.partition(b"\r\n\r\n")[0].lower()
     assert said.startswith(f"http/1.1 {status} ".encode())
     assert b"connection: close" in said
+
+
+BEGIN = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+CHUNKS = b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        BEGIN + b"Cookie: name=value\r\n" * 4_000,
+        BEGIN + b"Cookie: " + b"a" * 70_000,
+        b"GET /healthz?" + b"a" * 70_000,
+        CHUNKS + b"1\r\na\r\n" * 20_000,
+        CHUNKS + b"0\r\n" + b"Trailer: value\r\n" * 5_000,
+    ],
+    ids=["headers", "header", "address", "lengths", "trailers"],
+)
+def test_what_comes_before_a_body_and_after_it_is_bounded(port: int, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        client.sendall(sent)
+        assert client.recv(1_000).startswith(b"HTTP/1.1 431")
+
+
+def test_a_usual_head_and_many_requests_of_a_connection_are_no_problem(port: int) -> None:
+    head = BEGIN + b"Cookie: " + b"a" * 30_000 + b"\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+        for _ in range(5):
+            client.sendall(head)
+            assert client.recv(1_000).startswith(b"HTTP/1.1 200")
