@@ -39,8 +39,6 @@ class Memory:
     """(moment, node) of each of these losses."""
     arrived: set[str] = field(default_factory=set)
     """Nodes that joined during the incident."""
-    returned: set[str] = field(default_factory=set)
-    """Nodes that were lost and had been alive all the time."""
     avoided: dict[str, Avoided] = field(default_factory=dict)
     """Living nodes on which partitions did not run: no plan uses them for a while."""
     drained: set[str] = field(default_factory=set)
@@ -209,7 +207,6 @@ class Memory:
         self.losses.update(fact.nodes)
         self.loss_times += [(fact.at, node) for node in fact.nodes]
         self.arrived.difference_update(fact.nodes)
-        self.returned.difference_update(fact.nodes)
         self.drained.difference_update(fact.nodes)
         for node in fact.avoid:
             before = self.avoided[node].times if node in self.avoided else 0
@@ -218,7 +215,6 @@ class Memory:
 
     def _remember_returned(self, fact: facts.Returned) -> None:
         self.lost.discard(fact.node)
-        self.returned.add(fact.node)
         self.losses[fact.node] -= 1
         for index in range(len(self.loss_times) - 1, -1, -1):
             if self.loss_times[index][1] == fact.node:

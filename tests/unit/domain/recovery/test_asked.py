@@ -18,6 +18,7 @@ from domain.recovery.instructions import (
     CreatePlan,
     MarkPlan,
 )
+from domain.recovery.policy import RecoveryPolicy
 from tests.unit.domain.recovery.chains import machine, only_proposal, plan_of, report
 from tests.unit.domain.recovery.test_machine import arrive, lose, only, story
 
@@ -126,6 +127,20 @@ def test_a_proposal_is_withdrawn_when_its_node_is_lost() -> None:
     proposal = only_proposal(subject)
     assert f"Proposal {proposal} is withdrawn" in story(lose(subject, "node-4", at=7.0))
     assert subject.open_proposals() == {}
+
+
+def test_a_proposal_ends_with_a_plan_that_needs_none() -> None:
+    """The policy was changed meanwhile."""
+    subject = machine(approval="approve")
+    lose(subject, "node-3")
+    only_proposal(subject)
+    subject.deployments["t0"].policy = RecoveryPolicy()
+    plan = plan_of(subject.handle_stimulus(Looked(at=2.0)))
+    subject.handle_stimulus(PlanPublished(at=3.0, topology="t0", generation=plan.generation))
+    said = report(subject, "degraded", absent=tuple(subject.cases["t0"].failed))
+    assert subject.cases["t0"].awaits_wave
+    assert subject.open_proposals() == {}
+    assert "withdrawn" not in story(said)
 
 
 def test_nothing_is_planned_or_asked_for_while_paused() -> None:
