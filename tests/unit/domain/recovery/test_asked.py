@@ -129,6 +129,19 @@ def test_a_proposal_is_withdrawn_when_its_node_is_lost() -> None:
     assert subject.open_proposals() == {}
 
 
+def test_a_confirmation_is_void_after_replan() -> None:
+    """It was given while the recovery was paused, so nothing had come of it."""
+    subject = machine(approval="approve")
+    lose(subject, "node-3")
+    proposal = only_proposal(subject)
+    subject.handle_stimulus(PauseAsked(at=2.0, actor="kim", reason="wait"))
+    subject.handle_stimulus(ApproveAsked(at=3.0, actor="kim", reason="yes", proposal=proposal))
+    subject.handle_stimulus(ReplanAsked(at=4.0, actor="ada", reason="look again"))
+    said = subject.handle_stimulus(ResumeAsked(at=5.0, actor="kim", reason="go on"))
+    assert not only(said, CreatePlan)
+    assert only_proposal(subject) == proposal
+
+
 def test_a_proposal_ends_with_a_plan_that_needs_none() -> None:
     """The policy was changed meanwhile."""
     subject = machine(approval="approve")

@@ -540,12 +540,17 @@ def test_a_returned_node_does_not_run_what_a_discarded_plan_had_for_it() -> None
     assert subject.cases["t0"].failed == set(plan.restore)
 
 
-def test_a_lost_node_that_is_back_as_a_new_process_is_not_waited_for() -> None:
+@pytest.mark.parametrize("node", ["node-2", "node-5"])
+def test_a_lost_node_that_is_back_as_a_new_process_is_not_waited_for(node: str) -> None:
+    """One that joined during the incident neither."""
     subject = machine()
     lose(subject, "node-2")
-    subject.nodes["node-2"].alive = subject.nodes["node-2"].usable = True
-    (plan,) = only(subject.handle_stimulus(NodeArrived(at=2.0, node="node-2")), CreatePlan)
-    assert {plan.assignment[p] for p in plan.restore} == {"node-2"}
+    if node != "node-2":
+        arrive(subject, node)
+        lose(subject, node, at=7.0)
+    subject.nodes[node].alive = subject.nodes[node].usable = True
+    (plan,) = only(subject.handle_stimulus(NodeArrived(at=8.0, node=node)), CreatePlan)
+    assert {plan.assignment[p] for p in plan.restore} == {node}
 
 
 def test_impossible_transition_carries_the_story() -> None:
