@@ -8,7 +8,8 @@ into one chunk per pane when the pane is complete.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +23,8 @@ from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
 
 SECOND = 1_000_000
+ORDERED_FROM = 8
+"""Parts of a chunk in one epoch, from which on it is put in order."""
 COMBINED = ["pane", "key", "count"]
 ROWS = pa.schema(
     [
@@ -163,13 +166,14 @@ class SlidingWindow(Operator, Combinable):
         # At the end of a bounded input every window that still holds a tuple closes.
         last = state.values["last_pane"] + self.size if context.final else context.watermark
         closed: list[pa.Table] = []
+        cuts = _Cuts(self.panes_of)
         while end <= last:
-            window = self._window(end, state)
+            window = self._window(end, state, cuts)
             if window is not None:
                 closed.append(window)
                 end += self.slide
                 continue
-            ahead = self._next_pane(end, state)
+            ahead = self._next_pane(end, state, cuts)
             if ahead is None:
                 # Nothing left to close: the next tuple decides where to go on.
                 end = max(end, last - last % self.slide + self.slide)
@@ -181,29 +185,25 @@ class SlidingWindow(Operator, Combinable):
         state.table("panes").keep(lambda note: note["high"] >= low)
         return pa.concat_tables(closed) if closed else None
 
-    def _next_pane(self, low: int, state: StateTables) -> int | None:
+    def _next_pane(self, low: int, state: StateTables, cuts: _Cuts) -> int | None:
         """The first pane from `low` on; None if there is none."""
         found: list[int] = []
         for chunk in state.table("panes"):
             if chunk.note["low"] >= low:
                 found.append(chunk.note["low"])
             elif chunk.note["high"] >= low:
-                panes = self.panes_of(chunk).column("pane")
-                later = panes.filter(pc.greater_equal(panes, low))
+                later = cuts.rows(chunk, low, chunk.note["high"]).column("pane")
                 found += [pc.min(later).as_py()] if len(later) else []
         return min(found, default=None)
 
-    def _window(self, end: int, state: StateTables) -> pa.Table | None:
+    def _window(self, end: int, state: StateTables, cuts: _Cuts) -> pa.Table | None:
         low, high = end - self.size, end - self.pane
         parts: list[pa.Table] = []
         for chunk in state.table("panes"):
             if chunk.note["high"] < low or chunk.note["low"] > high:
                 continue
-            table = self.panes_of(chunk)
-            if chunk.note["low"] < low or chunk.note["high"] > high:
-                pane = table.column("pane")
-                table = table.filter(pc.and_(pc.greater_equal(pane, low), pc.less_equal(pane, high)))
-            parts.append(table)
+            inside = chunk.note["low"] >= low and chunk.note["high"] <= high
+            parts.append(self.panes_of(chunk) if inside else cuts.rows(chunk, low, high))
         parts = [part for part in parts if part.num_rows]
         if not parts:
             return None
@@ -239,6 +239,30 @@ class SlidingWindow(Operator, Combinable):
         panes.chunks = [chunk for chunk in rest if chunk.note.get("merged")]
         panes.append(merged, {"low": low, "high": high, "merged": 1})
         panes.chunks += [chunk for chunk in rest if not chunk.note.get("merged")]
+
+
+class _Cuts:
+    """Parts of chunks, while the windows of an epoch close. A chunk of which many are asked for, as where an
+    epoch has the tuples of months, is put in order once."""
+
+    def __init__(self, panes_of: Callable[[Chunk], pa.Table]) -> None:
+        self._panes_of = panes_of
+        self._asked: Counter[int] = Counter()
+        self._ordered: dict[int, pa.Table] = {}
+
+    def rows(self, chunk: Chunk, low: int, high: int) -> pa.Table:
+        """Those of the panes from `low` to `high`."""
+        key = id(chunk)
+        self._asked[key] += 1
+        if self._asked[key] < ORDERED_FROM:
+            table = self._panes_of(chunk)
+            pane = table.column("pane")
+            return table.filter(pc.and_(pc.greater_equal(pane, low), pc.less_equal(pane, high)))
+        if key not in self._ordered:
+            self._ordered[key] = self._panes_of(chunk).sort_by("pane").combine_chunks()
+        table = self._ordered[key]
+        begin, end = np.searchsorted(table.column("pane").to_numpy(), [low, high + 1])
+        return table.slice(begin, end - begin)
 
 
 class TumblingWindow(SlidingWindow):

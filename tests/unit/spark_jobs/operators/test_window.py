@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +17,6 @@ from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.window import ROWS, SECOND, SlidingWindow, TumblingWindow
 from spark_jobs.state.store import EMPTY, StateStore
-from spark_jobs.state.tables import StateTables
 
 Row = tuple[int, int, str, int]
 Tuples = list[tuple[int, str]]
@@ -176,9 +176,9 @@ def test_windows_without_tuples_are_stepped_over_also_within_an_epoch(
     asked: list[int] = []
     find = SlidingWindow._window
 
-    def window(self: SlidingWindow, end: int, state: StateTables) -> pa.Table | None:
+    def window(self: SlidingWindow, end: int, *more: Any) -> pa.Table | None:
         asked.append(end)
-        return find(self, end, state)
+        return find(self, end, *more)
 
     monkeypatch.setattr(SlidingWindow, "_window", window)
     late = 3_600 * SECOND
@@ -189,3 +189,20 @@ def test_windows_without_tuples_are_stepped_over_also_within_an_epoch(
     ends = [(row[1] // SECOND, row[2], row[3]) for row in (*first, *last)]
     assert ends == [(2, "a", 1), (3602, "b", 2), (3604, "b", 1)]
     assert len(asked) < 10
+
+
+def test_an_epoch_of_many_windows_is_not_searched_for_each_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one of a file with the times of months, read as fast as it can be."""
+    looked: list[object] = []
+    panes_of = SlidingWindow.panes_of
+    monkeypatch.setattr(
+        SlidingWindow, "panes_of", lambda self, chunk: looked.append(chunk) or panes_of(self, chunk)
+    )
+    data = [((n * 37) % 300 * SECOND, "ab"[n % 2]) for n in range(600)]
+    rows = pa.table({"ts": [ts for ts, _ in data], "key": [key for _, key in data]})
+    operator = SlidingWindow({"size_s": 2, "slide_s": 1}, ["P"])
+    found = run(StateStore(tmp_path), operator, [{"P": [rows]}], [300 * SECOND])
+    assert Counter(found[0]) == expected_windows(data, 2 * SECOND, SECOND)
+    assert len(looked) < 20
