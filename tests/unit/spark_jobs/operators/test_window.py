@@ -16,6 +16,7 @@ from spark_jobs.operators import latest
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.latest import Latest
 from spark_jobs.operators.window import ROWS, SECOND, SlidingWindow, TumblingWindow
+from spark_jobs.state.chunks import Chunk
 from spark_jobs.state.store import EMPTY, StateStore
 
 Row = tuple[int, int, str, int]
@@ -195,11 +196,14 @@ def test_an_epoch_of_many_windows_is_not_searched_for_each_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as one of a file with the times of months, read as fast as it can be."""
-    looked: list[object] = []
-    panes_of = SlidingWindow.panes_of
-    monkeypatch.setattr(
-        SlidingWindow, "panes_of", lambda self, chunk: looked.append(chunk) or panes_of(self, chunk)
-    )
+    looked: list[Chunk] = []
+    find = SlidingWindow.panes_of
+
+    def panes_of(self: SlidingWindow, chunk: Chunk) -> pa.Table:
+        looked.append(chunk)
+        return find(self, chunk)
+
+    monkeypatch.setattr(SlidingWindow, "panes_of", panes_of)
     data = [((n * 37) % 300 * SECOND, "ab"[n % 2]) for n in range(600)]
     rows = pa.table({"ts": [ts for ts, _ in data], "key": [key for _, key in data]})
     operator = SlidingWindow({"size_s": 2, "slide_s": 1}, ["P"])
