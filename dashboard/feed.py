@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 POLL = 0.5
 COUNTED_EACH = 10.0
 """Seconds without an event after which the counter is read."""
-CACHED, CACHED_SIZE = 2_000, 16_000_000
+CACHED, CACHED_SIZE = 10_000, 16_000_000
 """Events kept in memory, and characters of them at most."""
 
 AFTER_FAILURE = 1.0
@@ -117,6 +117,10 @@ class EventFeed:
         """The newest sequence number seen; no event after it has been read yet."""
         return self._newest
 
+    def remembers(self, after: int) -> bool:
+        """Whether all events after this one are in memory."""
+        return bool(self._recent) and self._recent[0].sequence <= after + 1
+
     async def open(self) -> None:
         """One more listener; the first one starts the feed."""
         self._listeners += 1
@@ -149,7 +153,7 @@ class EventFeed:
         """Events following `after`, from memory where possible; raises `TrimmedError`."""
         if after >= self._newest:
             return []
-        if self._recent and self._recent[0].sequence <= after + 1:
+        if self.remembers(after):
             start = after + 1 - self._recent[0].sequence
             return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
         return await events_read(after, limit)

@@ -200,6 +200,22 @@ async def test_resync_when_a_snapshot_is_smaller_than_the_events(monkeypatch: py
         await hear(client, "resync")
 
 
+async def test_a_client_gets_what_came_while_it_loaded_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of hundreds of topologies more comes in these seconds than is read from the database for a client."""
+    monkeypatch.setattr(consumers, "MOST_BEHIND", 5)
+    loaded = reached = await publish_soon()
+    async with listening() as client:
+        await ask(client, type="subscribe", after=reached)
+        for count in (1, 5, 5):
+            newest = await publish_soon(count)
+            while reached < newest:
+                reached = (await hear(client, "events"))["sequence"]
+        loaded += 1  # the server had begun to listen by then
+        await ask(client, type="subscribe", after=loaded)
+        message = await hear(client, "events")
+        assert (message["after"], message["sequence"]) == (loaded, loaded + 10)
+
+
 async def test_a_client_from_the_future_is_told_to_load_again() -> None:
     # The database was restored from a backup: numbers begin lower than what the page knows.
     await publish_soon(2)
