@@ -231,7 +231,7 @@ class Watch(threading.Thread):
         self._refresh_topologies()
         yield ExecutorsListed(at, coordination.executors(self._topologies))
         alive = {name for name, node in self.detector.nodes.items() if node.state == "alive"}
-        for name, facts in coordination.topology_facts(self._topologies).items():
+        for name, facts in coordination.topology_facts(self._topologies, brief=True).items():
             try:
                 absent, working = nodes_seen(facts.driver, facts.plan)
                 overdue = self._absences.overdue(

@@ -72,7 +72,8 @@ class Coordination:
     def executors(self, names: Iterable[str]) -> dict[str, Any]:
         return {}
 
-    topology_facts = executors
+    def topology_facts(self, names: Iterable[str], *, brief: bool) -> dict[str, Any]:
+        return {}
 
 
 class Rounds(Watch):

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kazoo.protocol.states import ZnodeStat
@@ -12,7 +13,7 @@ from coordination.paths import Paths
 from coordination.session import CoordinationUnavailableError
 from domain.messages import NodeRegistration, encode
 from workers import zookeeper
-from workers.zookeeper import WorkerSession, coordination, coordination_close
+from workers.zookeeper import TopologyFacts, WorkerSession, coordination, coordination_close
 
 
 @pytest.fixture
@@ -62,3 +63,24 @@ def test_a_registration_names_the_session_and_the_transaction_that_created_it(
     monkeypatch.setattr(session, "_read", lambda *_, **__: {PATH: (encode(written), stat)})
     (read,) = session.registrations()
     assert (read.session, read.created) == ("fee1", 2**40)
+
+
+def test_what_is_asked_twice_a_second_is_the_plan_and_the_driver_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of hundreds of topologies, specifications of a thousand operators among them."""
+    session = WorkerSession("127.0.0.1:1", 4.0)  # never started
+    asked: list[str] = []
+
+    def read(paths: Iterable[str], *_: Any, **__: Any) -> dict[str, Any]:
+        asked.extend(paths)
+        return dict.fromkeys(asked)
+
+    monkeypatch.setattr(session, "_begin", lambda: 0.0)
+    monkeypatch.setattr(session, "_read", read)
+    nothing = TopologyFacts(name="a", spec=None, plan=None, driver=None, latest=None)
+    assert session.topology_facts({"a"}, brief=True) == {"a": nothing}
+    assert asked == [Paths.plan("a"), Paths.driver("a")]
+    asked.clear()
+    assert session.topology_facts({"a"}) == {"a": nothing}
+    assert set(asked) == {Paths.plan("a"), Paths.driver("a"), Paths.spec("a"), Paths.latest_checkpoint("a")}
