@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
@@ -293,7 +295,10 @@ def test_it_reads_more_plans_than_sqlite_takes_conditions(measured: Topology) ->
     )  # fmt: skip
     ended = now() - timedelta(seconds=100)
     Checkpoint.objects.create(topology=measured, epoch=7, state="completed", started_at=ended, ended_at=ended)
-    begins = [one.plan.checkpoint_at for one in plans_read(incident)["counts"]]
+    with CaptureQueriesContext(connection) as asked:
+        begins = [one.plan.checkpoint_at for one in plans_read(incident)["counts"]]
+    assert len(asked) == 3
+    assert not [query for query in asked if '"assignment"' in query["sql"] or '"spec"' in query["sql"]]
     assert len(begins) == 1_100
     assert begins[7] == ended.timestamp(), "the others replay since the deployment"
     assert begins.count(ended.timestamp()) == 1

@@ -35,11 +35,12 @@ from controlplane.retention import kinds
 from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, Kind
 from controlplane.retention.logs import log_files, logs_trim
 from controlplane.retention.selectors import retention_read
-from controlplane.retention.services import kind_trim, retention_enforce
+from controlplane.retention.services import STEP, STEPS, kind_trim, retention_enforce
 from controlplane.topologies.models import AvailabilitySample, Problem, TentativePeriod, Topology
 from controlplane.webhooks.models import Delivery
 from host.environment import Keep, read
 from workers import tasks
+from workers.celery_app import TRIM_INTERVAL
 
 BY_NAME = {kind.name: kind for kind in KINDS}
 DEFAULTS = read({})
@@ -199,6 +200,11 @@ def test_steps_are_small_and_few(nothing: Topology, settings: Any) -> None:
         MAKE["problems"](timezone.now() - timedelta(days=100))
     assert kind_trim(kind, step=2, steps=3) == 6
     assert kind_trim(kind, step=2, steps=3) == 4
+
+
+def test_more_goes_than_a_thousand_topologies_bring() -> None:
+    """Each has one event and one sample of availability a second; `maintenance.trim` comes once a minute."""
+    assert STEP * STEPS > 1_000 * TRIM_INTERVAL
 
 
 def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
