@@ -6,9 +6,11 @@ import threading
 from typing import Any
 
 import pytest
+from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.utils.deprecation import MiddlewareMixin
 
+from dashboard.handler import OneThreadHandler
 from dashboard.middleware import HEADER
 from tests.unit.dashboard.test_bodies import Exchange
 
@@ -34,3 +36,10 @@ async def test_all_middlewares_and_the_view_run_in_one_thread(monkeypatch: pytes
     assert len(threads) > 5
     assert len(set(threads)) == 1
     assert threads[0] != threading.get_ident()
+
+
+def test_no_connection_to_the_database_outlasts_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL had a hundred of them, the most that it takes, after some 140 requests."""
+    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 60)
+    OneThreadHandler()
+    assert connections.settings["default"]["CONN_MAX_AGE"] == 0
