@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.beat import SchedulingError
 from celery.utils.imports import symbol_by_name
 from django.db import OperationalError
 from redis.exceptions import ReadOnlyError
@@ -162,6 +163,22 @@ def test_backlog_keeps_the_newest_epoch_of_each_topology() -> None:
     batch: list[Telemetry] = [*(epoch("a", i) for i in range(10)), problem, epoch("b", 1), epoch("b", 2)]
     kept = _coalesced({str(index).encode(): message for index, message in enumerate(batch)})
     assert list(kept.values()) == [epoch("a", 9), problem, epoch("b", 1), epoch("b", 2)]
+
+
+def test_beat_says_in_a_line_that_redis_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise SchedulingError("Couldn't apply scheduled task sweep: connection refused")
+
+    scheduler: Any = symbol_by_name(app.conf.beat_scheduler)
+    beat = scheduler(app=app, schedule_filename="not used")
+    monkeypatch.setattr(beat, "apply_async", refused)
+    beat.apply_entry(beat.schedule["sweep"])
+    (record,) = caplog.records
+    assert "connection refused" in record.getMessage()
+    assert "RESURGE_REDIS_URL" in record.getMessage()
+    assert record.exc_info is None
 
 
 def test_beat_goes_on_when_the_clock_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
