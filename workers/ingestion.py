@@ -248,7 +248,14 @@ class Ingestion(threading.Thread):
             # The first start, or Redis has lost everything.
             self._redis.xgroup_create(TELEMETRY_STREAM, GROUP, id="0", mkstream=True)
             return []
-        return _entries(answer)
+        found = _entries(answer)
+        trimmed = [entry for entry, fields in found if not fields]
+        if not trimmed:
+            return found
+        # They were in hand while more came than the stream keeps. What is in hand now stands behind them.
+        log.warning("telemetry lost: it waited too long", messages=len(trimmed))
+        self._redis.xack(TELEMETRY_STREAM, GROUP, *trimmed)
+        return [(entry, fields) for entry, fields in found if fields] or self._batch(position, block)
 
     def _apply(self, entries: Entries) -> None:
         """Apply a batch, then acknowledge it. Raises `NotYetError` or `DatabaseError` where the database
@@ -353,14 +360,15 @@ def _size(entries: Entries) -> int:
 
 
 def _entries(answer: object) -> Entries:
-    """The entries of the one stream asked for, from either form redis-py answers in."""
+    """The entries of the one stream asked for, from either form redis-py answers in; without fields where the
+    stream has them no more."""
     if not answer:
         return []
     streams = list(answer.values()) if isinstance(answer, dict) else [stream[1] for stream in answer]  # type: ignore[attr-defined]
     found: Entries = []
     for entries in streams:
         rows = entries[0] if entries and isinstance(entries[0], list) else entries
-        found += [(entry, fields) for entry, fields in rows if fields]
+        found += [(entry, fields or {}) for entry, fields in rows]
     return found
 
 

@@ -76,6 +76,21 @@ def test_messages_in_hand_of_a_killed_worker_are_read_again(
     assert stream.xpending(TELEMETRY_STREAM, GROUP)["pending"] == 0
 
 
+def test_messages_that_waited_too_long_do_not_stand_before_those_in_hand(
+    stream: redis.Redis, ingestion: Ingestion, deployed: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that the stream kept no more stayed in hand for good, and what came later was not read again."""
+    monkeypatch.setattr("workers.ingestion.BATCH", 1)
+    send(stream, specs.epoch_report(deployed))
+    assert ingestion._read(">")  # the database is away, and more messages come than the stream keeps
+    stream.xtrim(TELEMETRY_STREAM, maxlen=0)
+    send(stream, ProblemReport(topology="counts", where="O0[0]", what="an object is damaged"))
+    assert ingestion._read(">")  # and again
+    assert drain(ingestion, "0") == 1
+    assert Problem.objects.exists()
+    assert stream.xpending(TELEMETRY_STREAM, GROUP)["pending"] == 0
+
+
 def test_redis_keeps_no_message_that_was_applied(
     stream: redis.Redis, ingestion: Ingestion, deployed: Topology
 ) -> None:

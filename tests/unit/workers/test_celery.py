@@ -148,7 +148,7 @@ def test_entries_of_either_protocol() -> None:
     assert _entries([[b"s", [(b"1-0", fields)]]]) == [(b"1-0", fields)]
     assert _entries({b"s": [[(b"1-0", fields)]]}) == [(b"1-0", fields)]
     assert _entries(None) == []
-    assert _entries([[b"s", [(b"1-0", {})]]]) == []
+    assert _entries([[b"s", [(b"1-0", None)]]]) == [(b"1-0", {})]
 
 
 def test_backlog_keeps_the_newest_epoch_of_each_topology() -> None:
