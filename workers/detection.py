@@ -285,7 +285,8 @@ class Watch(threading.Thread):
             try:
                 nodes_heartbeat(stats=[one], at=self._moment())
             except Exception as error:
-                quarantine.refuse(f"heartbeat of {one.id}", f"{type(error).__name__}: {error}")
+                if refuses(error):
+                    quarantine.refuse(f"heartbeat of {one.id}", f"{type(error).__name__}: {error}")
 
     def _record(self) -> None:
         """Write decisions down in their order; one that fails stays first in line."""

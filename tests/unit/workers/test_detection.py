@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.db import DataError, OperationalError
 from django.utils import timezone
 
 from controlplane.events.models import Event
@@ -148,6 +149,24 @@ def test_a_node_that_is_silent_while_others_are_heard_is_given_up(watch: Rounds)
     for _ in range(60):
         watch.step()
     assert [sorted(one.nodes) for one in watch.decided if isinstance(one, NodesLost)] == [["node-2"]]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(DataError("out of range"), 2), (OperationalError("canceling statement due to lock timeout"), 0)],
+)
+def test_a_heartbeat_is_not_at_fault_where_the_database_goes_away_again(
+    watch: Rounds, monkeypatch: pytest.MonkeyPatch, error: Exception, told: int
+) -> None:
+    refused: list[str] = []
+
+    def fails(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(detection, "nodes_heartbeat", fails)
+    monkeypatch.setattr("workers.quarantine.quarantine.refuse", lambda where, why: refused.append(where))
+    watch._store_one_by_one(watch.zookeeper.heartbeats(NAMES))
+    assert len(refused) == told
 
 
 class Recorded(Rounds):
