@@ -28,13 +28,15 @@ COORDINATION = "RESURGE_ZOOKEEPER"
 STORAGE = "RESURGE_CHECKPOINTS"
 PLACES = (DATABASE, COORDINATION, STORAGE, CHECKPOINTS, "RESURGE_OUTPUTS")
 """Where what lasts is kept. A start that took other places would find nothing of it there."""
+PROTECTION = (*DEMO, "RESURGE_ALLOWED_HOSTS", "RESURGE_MASK_COLUMNS")
+"""What a start that has forgotten it would open to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """`variables` is the environment every process gets besides that of the shell; `settings` the
     same, typed. `embedded` names the servers that run here (the others were named by the operator), `lasting`
-    the places that the last start was told and this one is not."""
+    what the last start was told, and this one is not, of places of data and protection."""
 
     home: Path
     variables: dict[str, str]
@@ -80,8 +82,8 @@ def home_directory(variables: Mapping[str, str] | None = None) -> Path:
 
 def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Installation:
     """Choose the values of a start: the shell's first, then those of the last start that must last (the
-    secrets, the ports, the places of data), then `defaults` (the settings of a profile) and those of every
-    demo. Writes `run/environment` and `run/ports.json` (mode 600).
+    secrets, the ports, the places of data, protection), then `defaults` (the settings of a profile) and those
+    of every demo. Writes `run/environment` and `run/ports.json` (mode 600).
 
     Raises `InvalidEnvironment` for a value that cannot be used and `OSError` for an unwritable home.
     """
@@ -89,8 +91,8 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
         (home / directory).mkdir(parents=True, exist_ok=True)
     previous = recorded_variables(home)
     given = {name: value for name, value in os.environ.items() if name.startswith("RESURGE_") and value}
-    places = _lasting(previous, given)
-    given |= places
+    kept = _lasting(previous, given)
+    given |= kept
     embedded = {
         server
         for server, variable in (
@@ -126,13 +128,17 @@ def compose(home: Path, defaults: Mapping[str, str] = ROOMY.settings) -> Install
         settings=settings,
         ports=chosen,
         embedded=frozenset(embedded),
-        lasting=tuple(places),
+        lasting=tuple(kept),
     )
 
 
 def _lasting(previous: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """The places that the last start was told and this one is not."""
-    found = {name: previous[name] for name in PLACES if name in previous and name not in given}
+    """The places and the protection that the last start was told and this one is not."""
+    found = {
+        name: previous[name]
+        for name in (*PLACES, *PROTECTION)
+        if name in previous and name not in given and previous[name] != DEMO.get(name)
+    }
     if found.get(COORDINATION, "").startswith(f"{LOOPBACK}:"):  # as a rule its own, at this start's port
         del found[COORDINATION]
     if STORAGE in given:

@@ -82,6 +82,26 @@ def test_data_stays_where_the_last_start_had_it(tmp_path: Path, monkeypatch: pyt
     assert moved.settings.checkpoints_password == "", "that of another server"
 
 
+def test_a_start_that_names_nothing_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the variables of its first start a deployment became a demo, whose nodes can be killed."""
+    protection = {
+        "RESURGE_FAULT_INJECTION": "0",
+        "RESURGE_HTTPS": "1",
+        "RESURGE_ALLOWED_HOSTS": "resurge.example.org",
+        "RESURGE_MASK_COLUMNS": "user",
+    }
+    assert compose(tmp_path).settings.https is False
+    with monkeypatch.context() as shell:
+        for name, value in protection.items():
+            shell.setenv(name, value)
+        compose(tmp_path)
+    again = compose(tmp_path)
+    assert again.lasting == tuple(protection)
+    assert protection.items() <= again.variables.items()
+    monkeypatch.setenv("RESURGE_HTTPS", "0")
+    assert compose(tmp_path).settings.https is False
+
+
 def test_the_own_zookeeper_is_no_place_that_was_named(tmp_path: Path) -> None:
     compose(tmp_path)
     (tmp_path / "run" / "ports.json").unlink()
