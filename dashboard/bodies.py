@@ -59,8 +59,11 @@ class BoundedBodies:
         if declared is not None and declared > bound:
             await _refuse(scope, send, bound)
             return
+        counted = _counting(receive, bound)
         try:
-            await self._application(scope, _counting(receive, bound), send)
+            if declared is None:
+                scope, counted = await _measured(scope, counted)
+            await self._application(scope, counted, send)
         except BodyTooLongError:
             # Django reads the whole body first, so nothing has been answered yet.
             await _refuse(scope, send, bound)
@@ -114,6 +117,29 @@ def _counting(receive: Receive, bound: int) -> Receive:
         return message
 
     return counted
+
+
+async def _measured(scope: dict[str, Any], receive: Receive) -> tuple[dict[str, Any], Receive]:
+    """The request with a body of a known length: the REST framework takes one without for none."""
+    body, message = bytearray(), await receive()
+    while message.get("more_body"):
+        body += message.get("body", b"")
+        message = await receive()
+    if message["type"] != "http.request":  # the client has gone
+        return scope, _first(message, receive)
+    body += message.get("body", b"")
+    headers = [*_without_body(scope)["headers"], (b"content-length", str(len(body)).encode())]
+    return {**scope, "headers": headers}, _first({"type": "http.request", "body": bytes(body)}, receive)
+
+
+def _first(message: Message, receive: Receive) -> Receive:
+    """`message`, then what `receive` gives."""
+    waiting = [message]
+
+    async def received() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return received
 
 
 def _closing(send: Send) -> Send:

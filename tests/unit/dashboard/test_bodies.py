@@ -110,6 +110,15 @@ async def test_the_body_of_a_user_is_bounded(name: str, how: str) -> None:
     assert within.status != 413
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_a_body_in_chunks_is_read_like_any_other(db: None, size: int) -> None:
+    given = credentials(await sync_to_async(identity)("operator"), "token")
+    whole = await Exchange("/api/v1/topologies/", [*given, length(size)], size).run()
+    chunked = await Exchange("/api/v1/topologies/", [*given, CHUNKED], size).run()
+    assert b"JSON parse error" in whole.text
+    assert (chunked.text, chunked.taken) == (whole.text, size)
+
+
 async def test_a_body_that_was_not_announced_is_refused(db: None) -> None:
     asked = await Exchange("/api/v1/topologies/", [], 10_000_000).run()
     assert (asked.status, asked.taken <= CHUNK) == (413, True)
