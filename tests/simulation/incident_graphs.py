@@ -5,6 +5,8 @@ from __future__ import annotations
 from domain.topology import Topology, TopologySpec
 from domain.topology.spec import InputSpec, OperatorSpec
 
+PLANNERS = ("best_density", "profit_density", "adaptive_density", "look_ahead", "operator_centric")
+
 
 def topology(name: str, width: int) -> Topology:
     """Source -> keyed operator -> output, `width` partitions each."""

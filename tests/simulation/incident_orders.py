@@ -19,7 +19,8 @@ from domain.recovery.events import (
     ResumeAsked,
     TopologyWithdrawn,
 )
-from tests.simulation.incident_graphs import branches, topology
+from domain.recovery.policy import RecoveryPolicy
+from tests.simulation.incident_graphs import PLANNERS, branches, topology
 from tests.simulation.incident_rows import CURRENT, Plan
 from tests.simulation.incident_store import Store
 
@@ -90,6 +91,18 @@ class Orders(Store):
             self.count("nodes activated")
             self.feed(NodeArrived(at=self.now, node=node), may_plan=False)
 
+    def do_leave(self, rng: random.Random) -> None:
+        """A drained node on which nothing runs any more goes in good order: no incident is told. It may be
+        back later."""
+        hosting = {node for name in self.runs for node in self.placed(name).values()}
+        empty = sorted(self.draining - hosting)
+        if empty:
+            node = rng.choice(empty)
+            self.nodes[node] = False
+            self.draining.discard(node)
+            self.recorded_lost.add(node)
+            self.count("nodes that left")
+
     def do_rebalance(self, rng: random.Random) -> None:
         """Any partitions to any nodes that are taken to be alive."""
         name = rng.choice(sorted(self.runs))
@@ -155,6 +168,23 @@ class Orders(Store):
     def do_priorities(self, rng: random.Random) -> None:
         run = self.runs[rng.choice(sorted(self.runs))]
         run.priorities[rng.choice(run.graph.queries)] = rng.randint(1, 10)
+
+    def do_policies(self, rng: random.Random) -> None:
+        """All of a policy may change."""
+        self.runs[rng.choice(sorted(self.runs))].policy = RecoveryPolicy(
+            method=rng.choice(["auto", "auto", "incremental", "blocking"]),
+            planner=rng.choice(PLANNERS),
+            rollback=rng.choice(["ancestors", "global"]),
+            approval=rng.choice(["automatic", "automatic", "approve"]),
+            rebalancing=rng.choice(["automatic", "manual"]),
+            overload=rng.choice(["automatic", "manual"]),
+            correlation_threshold=rng.choice([1, 2, 3]),
+        )
+
+    def do_capacity(self, rng: random.Random) -> None:
+        """A node has more or less CPU than before."""
+        node = rng.choice(sorted(self.nodes))
+        self.capacity[node] = max(10.0, self.capacity[node] * rng.choice([0.5, 0.7, 1.5]))
 
     def do_policy(self, rng: random.Random) -> None:
         """Policies may change in the middle of an incident."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from domain.recovery.incident import ENDED_STATES
 from domain.recovery.policy import RecoveryPolicy
-from tests.simulation.incident_graphs import branches, topology
+from tests.simulation.incident_graphs import PLANNERS, branches, topology
 from tests.simulation.incident_world import World
 from tests.simulation.many_seeds import run_seeds
 
@@ -30,6 +30,7 @@ WITH_MOVES = (*ACTIONS, "rebalance", "rebalance", "rebalance", "drain")
 WITH_PARKING = (*ACTIONS, "park", "park", "unpark", "rebalance")
 WITH_DRAINS = (*WITH_PARKING, "drain", "drain", "activate", "activate", "activate")
 WITH_CHANGES = (*WITH_DRAINS, "redeploy_changed", "redeploy_changed", "redeploy_changed")
+WITH_ALL = (*WITH_CHANGES, "leave", "leave", "return", "policies", "policies", "capacity", "capacity")
 
 INTERRUPTIONS = (
     "kill", "kill", "kill", "kill", "return", "return", "reuse_name", "drain", "partitions_lost",
@@ -42,8 +43,6 @@ COURSE = (
     "deliver", "deliver", "deliver", "deliver", "drive", "drive", "step", "drive", "drive", "drive", "step",
     "checkpoint",
 )  # fmt: skip
-
-PLANNERS = ("best_density", "profit_density", "adaptive_density", "look_ahead", "operator_centric")
 
 
 def world_of(seed: int, kind: type[W]) -> W:
@@ -137,9 +136,12 @@ def main() -> int:
     parser.add_argument("--parking", action="store_true", help="queries are parked and return, too")
     parser.add_argument("--drains", action="store_true", help="drained nodes are used again, too")
     parser.add_argument("--changes", action="store_true", help="besides, topologies are changed")
+    parser.add_argument("--all", action="store_true", help="besides, whole policies and capacities change")
     given = parser.parse_args()
     actions: Sequence[str] = WITH_PARKING if given.parking else WITH_MOVES if given.moves else ACTIONS
-    actions = WITH_CHANGES if given.changes else WITH_DRAINS if given.drains else actions
+    actions = (
+        WITH_ALL if given.all else WITH_CHANGES if given.changes else WITH_DRAINS if given.drains else actions
+    )
     run = run_interrupted if given.interrupted else partial(run_schedule, actions=actions)
 
     def counted(seed: int) -> dict[str, int]:
