@@ -157,10 +157,13 @@ class IncidentMachine:
         case = self.cases.get(topology)
         if case is not None and case.under_way:
             return wording.restore_overtaken(topology, case.generation, self.number)
-        failed = case is not None and bool(case.failed)
-        if failed or (topology in self.deployments and self._down(topology)):
-            return f"partitions of topology {topology!r} are down: recover it first"
-        return ""
+        down = set(case.failed) if case is not None else set()
+        deployment = self.deployments.get(topology)
+        if deployment is not None:
+            down |= self._down(topology)
+            if down and down <= deployment.topology.exclusive_partitions(self._parked(topology)):
+                return f"queries of topology {topology!r} are parked: unpark them first"
+        return f"partitions of topology {topology!r} are down: recover it first" if down else ""
 
     # ---- events: nodes and partitions --------------------------------------------------------------
 

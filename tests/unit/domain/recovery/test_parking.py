@@ -14,7 +14,7 @@ from domain.recovery.events import (
     ParkAsked,
     PlanPublished,
 )
-from domain.recovery.incident import NodeView, State
+from domain.recovery.incident import NodeView, Phase, State
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, MarkParked, MarkPartitions
 from domain.recovery.machine import IncidentMachine
 from tests.unit.domain.recovery.chains import machine, plan_of, report
@@ -160,6 +160,15 @@ def test_an_abort_leaves_them_down_and_not_parked() -> None:
     said = subject.handle_stimulus(AbortAsked(at=30.0, actor="kim", reason="enough"))
     assert only(said, MarkParked) == [MarkParked(topology="t0", queries=frozenset())]
     assert not subject.memory.parked
+
+
+def test_nothing_is_restored_until_they_are_unparked() -> None:
+    """To recover first, as the refusal said, changed nothing."""
+    subject = parked("B[1]")
+    assert subject.restore_refusal("t0") == "queries of topology 't0' are parked: unpark them first"
+    lose(subject, "node-2", at=30.0)
+    subject.cases["t0"].phase = Phase.FAILED
+    assert subject.restore_refusal("t0") == "partitions of topology 't0' are down: recover it first"
 
 
 def test_a_plan_that_would_run_nothing_is_not_made() -> None:
