@@ -18,7 +18,13 @@ from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanKind
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.plan_states import PLAN_EVENTS, plan_move
 from controlplane.incidents.representation import entry_change, incident_change, plan_change
-from controlplane.nodes.choices import NODE_AWAITED, NODE_REQUEST_OPEN, NodeRequestState, NodeState
+from controlplane.nodes.choices import (
+    NODE_AWAITED,
+    NODE_PRESENT,
+    NODE_REQUEST_OPEN,
+    NodeRequestState,
+    NodeState,
+)
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_names_fresh
@@ -252,7 +258,8 @@ class Application:
     def standbys_follow(self, names: Iterable[str]) -> None:
         """A standby that got partitions is none any more; as many of the nodes that were asked for, and have
         not been started, become standbys. names: of nodes on which partitions run."""
-        taken = list(Node.objects.select_for_update().filter(name__in=set(names), standby=True))
+        present = Node.objects.select_for_update().filter(state__in=NODE_PRESENT, standby=True)
+        taken = list(present.filter(name__in=set(names)))
         if not taken:
             return
         self.applied.changed = True

@@ -549,6 +549,15 @@ def test_one_on_which_a_replica_takes_over_is_no_standby_any_more(deployed: Topo
     follower.check()
 
 
+def test_one_that_is_lost_as_its_replica_acts_stays_one(deployed: Topology) -> None:
+    """So that another standby comes in its place."""
+    standby("node-5")
+    Topology.objects.update(acting={sorted(newest().assignment)[0]: "node-5"})
+    lose("node-5")
+    assert node_get("node-5").standby
+    assert NodeRequest.objects.get().standby
+
+
 def test_a_replacement_that_comes_already_stays_what_it_is(deployed: Topology) -> None:
     """The second node is lost after the first one's replacement was started."""
     Topology.objects.update(method="blocking")
