@@ -10,6 +10,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from controlplane.verification.problems import NotExpressibleError
 from controlplane.verification.relations import (
     SECOND,
     Relations,
@@ -90,6 +91,10 @@ def project(relations: Relations, operator: OperatorSpec) -> Stream:
     given = relations.stream(relations.only_input(operator))
     chosen = columns_chosen(operator)
     relations.need(operator, given, *chosen.values())
+    if len({name.casefold() for name in chosen}) < len(chosen):
+        raise NotExpressibleError(
+            f"operator {operator.name} has columns whose names differ in case only, which are one in SQL"
+        )
     texts = {new: given.texts[old] for new, old in chosen.items() if old in given.texts}
     hidden = [*(["_n", "_pos"] if given.ordered else []), *(["_row"] if texts else [])]
     hidden += ["_part"] if given.parted else []

@@ -435,3 +435,27 @@ def test_a_status_of_the_operator_itself_is_compared_as_any_column(tmp_path: Pat
     (partition / "epoch=1" / "part.parquet").unlink()
     (query,) = verify(tmp_path, spec).queries
     assert query.missing == 2
+
+
+def test_columns_whose_names_differ_in_case_only_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    source = tmp_path / "words.csv"
+    source.write_text("text\na\nb\n")
+    inputs = [{"from": "S", "key": "text"}]
+    columns = {"ts": "ts", "word": "text", "Word": "ts"}
+    spec = {
+        "name": "words",
+        "operators": [
+            {"name": "S", "kind": "source", "params": {"path": str(source), "rate": 1, "limit": 2}},
+            {
+                "name": "P",
+                "kind": "project",
+                "inputs": inputs,
+                "params": {"columns": columns},
+                "output": True,
+            },
+        ],
+    }
+    run(tmp_path, spec, source=source, epochs=1, tuples=2)
+    (query,) = verify(tmp_path, spec).queries
+    assert "differ in case only" in query.skipped
+    assert not query.error
