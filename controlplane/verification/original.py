@@ -98,7 +98,8 @@ def _parquet_times(column: pa.Array) -> list[Any]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_date(column.type):
-        column = column.cast(pa.timestamp("us"))
+        dates = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
+        return [None if day is None else _Micros(day * 86_400_000_000) for day in dates]
     if not pa.types.is_timestamp(column.type):
         return list(column.to_pylist())
     per = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}[column.type.unit]
@@ -160,7 +161,8 @@ def _times(texts: list[str | None], values: list[Any], unit: str) -> list[int]:
     before (of the first row with one, at the beginning)."""
     plain = [_number(value) for value in values]
     if unit == "auto":
-        first = next((n for n in plain if isinstance(n, int | float) and not isinstance(n, _Micros)), 0)
+        numbers = (n for n in plain if isinstance(n, int | float) and not isinstance(n, _Micros))
+        first = next((n for n in numbers if abs(n) < _FARTHEST_US * 1_000), 0)  # else no time in any unit
         unit = next(
             (name for name, top in (("s", 1e11), ("ms", 1e14), ("us", 1e17)) if abs(first) < top), "ns"
         )

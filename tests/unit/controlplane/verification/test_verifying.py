@@ -459,3 +459,22 @@ def test_columns_whose_names_differ_in_case_only_are_left_out_with_the_reason(tm
     (query,) = verify(tmp_path, spec).queries
     assert "differ in case only" in query.skipped
     assert not query.error
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([1e30, 5.0, 125.0, 240.0]),
+        pa.array([2**31 - 1, 0, 1, 2], pa.int32()).cast(pa.date32()),
+    ],
+    ids=["numbers", "dates"],
+)
+def test_times_that_are_too_far_away_are_as_the_engine_has_them(tmp_path: Path, times: pa.Array) -> None:
+    """Their rows are not used, and they do not tell the unit of the others."""
+    source = tmp_path / "far.parquet"
+    pq.write_table(pa.table({"text": ["#a", "#b", "#c", "#b"], "ts": times}), source)
+    spec = pipeline("hashtags", path=str(source), limit=4)
+    run(tmp_path, spec, source=source, epochs=2, tuples=2)
+    verification = verify(tmp_path, spec)
+    assert (faults(verification), verification.clean, verification.final) == ({}, True, True)
+    assert sum(query.found for query in verification.queries) > 15
