@@ -99,7 +99,7 @@ OWNERS = {"controlplane/nodes/states.py", "controlplane/incidents/plan_states.py
 # Other things with a `state`: where it is written, and of what. Rows of plans, nodes and requests must not
 # appear here; only the functions above write their states.
 OTHERS = {
-    ("controlplane/alerts/evaluation.py", "bulk_update(stored)"),
+    ("controlplane/alerts/evaluation.py", "rows_update(Alert)"),
     ("controlplane/checkpoints/services.py", "checkpoint.state"),
     ("controlplane/events/operations.py", "current.state"),
     ("controlplane/incidents/applying.py", "self.incident.state"),
