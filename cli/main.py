@@ -154,10 +154,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader has closed the pipe.
         _output_drop()
         return Exit.OK
-    except KeyError as error:  # fields are only added, so the server is of an earlier version
+    except KeyError as error:  # fields are only added, so a server that lacks one is of an earlier version
         sys.stderr.write(
-            f"resurge: the server's answer has no {error}: it is of an earlier version than this command. "
-            "Install the command from the server's checkout, or ask with -o json\n"
+            f"resurge: what the server answered cannot be shown without {error}: it may be of an earlier "
+            "version than this command. Install the command from the server's checkout, or ask with -o json\n"
         )
         return Exit.UNREACHABLE
     except OSError as error:  # of a full disk, for instance; what the network does is an error of its own
