@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from supervision.ports import require_free
 from supervision.profiles import ROOMY, Profile, profile_keep
 from supervision.program import Program
 from supervision.programs import control_programs, server_programs
-from supervision.readiness import wait_until
+from supervision.readiness import NotReadyError, wait_until
 from supervision.replicas import MAIN_JOB_BUDGET, Replicas, replicas_set
 from supervision.rest import Rest, RestError
 from supervision.screen import Progress, topology_line
@@ -274,8 +275,9 @@ def _wait_for_queries(started: Started, name: str, rest: Rest, progress: Progres
         try:
             row = rest.get(f"topologies/{name}/")
         except RestError as error:
-            if not supervisor.is_running():
-                raise StoppedError("everything was ended meanwhile, as by `make down`") from error
+            with suppress(NotReadyError):  # one that is late has not ended
+                if not supervisor.is_running():
+                    raise StoppedError("everything was ended meanwhile, as by `make down`") from error
             time.sleep(0.5)
             continue
         committed = row["committed_epoch"] if committed is None else committed

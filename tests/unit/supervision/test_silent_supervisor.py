@@ -7,11 +7,14 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from supervision import __main__ as command
-from supervision import supervisor
+from supervision import start, supervisor
+from supervision.rest import RestError
 from supervision.screen import Progress
 from supervision.status import status_show
 from supervision.stop import stop
@@ -41,6 +44,21 @@ def test_a_second_start_ends_nothing(
     monkeypatch.delenv("PROFILE", raising=False)
     assert command._up(home, detach=True) == 1
     assert "not started: supervisord (process 4711)" in capsys.readouterr().err
+
+
+def test_a_start_that_waits_for_queries_does_not_end_for_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host is busy: neither the web server nor the supervisor answers in time."""
+    monkeypatch.setattr(start, "QUERIES_TIMEOUT", 0.2)
+
+    def get(path: str) -> Any:
+        raise RestError("GET", path, 0, "timed out")
+
+    started: Any = SimpleNamespace(installation=SimpleNamespace(home=home, logs=home / "log"), notes=[])
+    rest: Any = SimpleNamespace(get=get)
+    start._wait_for_queries(started, "hashtags", rest, Progress(quiet=True))
+    assert "not all queries are available yet" in started.notes[0]
 
 
 def test_a_stop_kills_what_it_would_have_ended(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
