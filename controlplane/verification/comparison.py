@@ -93,6 +93,9 @@ def compare(
     if result.error:
         return
     if stream.waits:
+        if not result.found:
+            result.skipped = "none of its windows has been given yet, and the last ones may wait for others"
+            return
         given = "window_end <= (SELECT max(window_end) FROM found)"
         stream = replace(stream, relation=f"(SELECT * FROM {stream.relation} WHERE {given})")
     result.expected = _count(database, stream.relation)
