@@ -41,8 +41,6 @@ def test_a_server_of_an_earlier_version_is_named(
     monkeypatch.setenv("RESURGE_URL", "http://127.0.0.1:8000")
     monkeypatch.setenv("RESURGE_TOKEN", "token")
     assert main(["topologies", "list", "-o", "table"]) == 3
-    assert "without 'health': it may be of an earlier version" in (
-        said := capsys.readouterr().err
-    )
+    assert "without 'health': it may be of an earlier version" in (said := capsys.readouterr().err)
     assert said.count("\n") == 1
     assert main(["topologies", "list", "-o", "json"]) == 0
