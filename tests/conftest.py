@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import settings
 
 from host.garbage import collect_seldom
 from tests.examples import ALL, DRAWN
+from workers.quarantine import quarantine
 
 TOGETHER = ("tests/browser/", "tests/unit/cli/", "tests/unit/spark_jobs/state/conformance/")
 """Directories whose tests share servers: a second worker would start all of them again."""
@@ -59,6 +61,12 @@ def same_priority() -> Iterator[None]:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     yield
     assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+@pytest.fixture(autouse=True)
+def values_refused_in_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that another test left would be recorded by what calls `tell`, which may have no database."""
+    monkeypatch.setattr(quarantine, "_waiting", Counter())
 
 
 @pytest.hookimpl(optionalhook=True)
