@@ -61,6 +61,9 @@ NODES_COME_WITHIN = timedelta(seconds=30)
 PLACEMENT = "placement"
 """Where that problem is."""
 STEPS = 5  # a step may make the next one possible at once; more than these wait for the sweep
+OVERTAKEN = 2
+"""Plans that something else has made stale, one after another; after these, one is made while nothing else
+can be written."""
 
 
 # ---- incidents -----------------------------------------------------------------------------------
@@ -71,6 +74,7 @@ def incident_step(coordination: WorkerSession, number: int) -> None:
     incident = Incident.objects.filter(number=number).first()
     if incident is None:
         return
+    overtaken = 0
     for _ in range(STEPS):
         names = sorted(incident.topologies.values_list("name", flat=True))
         published = [event for name in names for event in plan_put(coordination, name)]
@@ -83,8 +87,9 @@ def incident_step(coordination: WorkerSession, number: int) -> None:
         observed = observations(facts)
         events = [*published, *observed, *withdrawals(names)]
         try:
-            applied = incident_advance(number=number, events=events)
+            applied = incident_advance(number=number, events=events, ahead=overtaken < OVERTAKEN)
         except StalePlan as error:
+            overtaken += 1
             log.info("planned on old information, looking again", incident=number, error=str(error))
             continue
         for topology in applied.checkpoint:

@@ -67,9 +67,35 @@ def _alone(task: Callable[[], None]) -> Callable[[], None]:
     return run
 
 
+class Turns:
+    """Has one step run at a time, and one of each incident wait. Several would make the same plans at once,
+    of which one counts; and the one that waits sees all that has happened before it begins."""
+
+    def __init__(self) -> None:
+        self._running = threading.Lock()
+        self._guard = threading.Lock()
+        self._waiting: set[int] = set()
+
+    def take(self, number: int, step: Callable[[], None]) -> None:
+        with self._guard:
+            if number in self._waiting:
+                return
+            self._waiting.add(number)
+        with self._running:
+            with self._guard:
+                self._waiting.discard(number)
+            step()
+
+
+_turns = Turns()
+
+
 @shared_task(name="recovery.incident_step")
 def incident_step(number: int) -> None:
-    _attempt(lambda: reconciliation.incident_step(coordination(), number), task="incident_step", of=number)
+    def step() -> None:
+        reconciliation.incident_step(coordination(), number)
+
+    _turns.take(number, lambda: _attempt(step, task="incident_step", of=number))
 
 
 @shared_task(name="recovery.topology_step")

@@ -141,14 +141,19 @@ def plans_made() -> QuerySet[RecoveryPlan]:
 
 def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPlan]:
     """Topology name -> its plan of the highest generation. other_than: leave out those of this incident."""
+    newest = plans_last(other_than=other_than).select_related("topology").defer("explanation")
+    return {plan.topology.name: plan for plan in newest}
+
+
+def plans_last(*, other_than: Incident | None = None) -> QuerySet[RecoveryPlan]:
+    """The plan of the highest generation of each topology."""
     plans = plans_made()
     if other_than is not None:
         plans = plans.exclude(incident=other_than)
     # The index has the newest of each topology; ranking all plans would read every one that ever was.
     last = plans.filter(topology=OuterRef("pk")).order_by("-generation").values("pk")[:1]
     wanted = Topology.objects.order_by().values_list(Subquery(last))
-    newest = RecoveryPlan.objects.filter(pk__in=wanted).select_related("topology").defer("explanation")
-    return {plan.topology.name: plan for plan in newest}
+    return RecoveryPlan.objects.filter(pk__in=wanted)
 
 
 def nodes_hosting() -> set[str]:

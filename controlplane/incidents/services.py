@@ -1,9 +1,9 @@
 """Opening incidents and moving them on (write side).
 
 Every service is one transaction: it locks the incident, rebuilds the state machine from the database,
-feeds it events and carries out its instructions. What has to happen in ZooKeeper is returned and done by
-the caller after the commit; a crash in between is made good by the next step, which finds the plan still
-`planned`.
+feeds it events and carries out its instructions; plans are made before it. What has to happen in ZooKeeper
+is returned and done by the caller after the commit; a crash in between is made good by the next step, which
+finds the plan still `planned`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controlplane.events.choices import EventKind
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.acting import placed
-from controlplane.incidents.applying import Application, Applied
+from controlplane.incidents.applying import Application, Applied, StalePlan
 from controlplane.incidents.area import availability_area
 from controlplane.incidents.choices import (
     INCIDENT_ENDED,
@@ -30,6 +30,7 @@ from controlplane.incidents.choices import (
     IncidentTrigger,
 )
 from controlplane.incidents.forecasting import forecast_follow
+from controlplane.incidents.grounds import Grounds, plan_grounds
 from controlplane.incidents.loading import deployed_topologies, machine_load, plans_newest, queries_awaited
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
@@ -55,10 +56,13 @@ from domain.recovery.events import (
 )
 from domain.recovery.facts import Lost
 from domain.recovery.instructions import Instruction, Tell
+from domain.recovery.machine import IncidentMachine
 from domain.recovery.wording import duration
 from domain.topology import partition_id
 
 log = structlog.get_logger(__name__)
+
+Thought = tuple[IncidentMachine, list[Instruction]]
 
 
 @writing
@@ -100,20 +104,53 @@ def partitions_lost(*, event: PartitionsLost, at: datetime) -> Incident | None:
     return incident_open_or_grow(events=[event], at=at)
 
 
-@writing
-def incident_advance(*, number: int, events: Iterable[Event], may_plan: bool = True) -> Applied:
+def incident_advance(
+    *, number: int, events: Iterable[Event], may_plan: bool = True, ahead: bool = True
+) -> Applied:
     """Take one step: feed what was observed and do what follows from it in the database.
 
     Returns what is left to do outside of it. An incident that has ended, or does not exist, needs nothing.
-    Raises `StalePlan` when a deployment got in between; nothing is changed then.
+    ahead: plans are made before the transaction, because with hundreds of topologies other writers would
+    wait for them longer than they do. Raises `StalePlan` when what they were made for has changed meanwhile,
+    or a deployment got in between; nothing is changed then.
     """
+    happened = list(events)
+    if not (may_plan and ahead):
+        return _advance(number, happened, may_plan=may_plan)
+    incident = Incident.objects.filter(number=number).first()
+    if incident is None or incident.state in INCIDENT_ENDED:
+        return Applied()
+    grounds = plan_grounds(incident)
+    try:
+        thought = _think(incident, happened, may_plan=True)
+    except Exception as error:
+        # What is read one after another may not fit together, where something was written in between.
+        if not grounds.hold(plan_grounds(incident)):
+            raise StalePlan(f"incident {number}: {error!r}") from error
+        raise
+    return _advance(number, happened, may_plan=True, thought=thought, grounds=grounds)
+
+
+@writing
+def _advance(
+    number: int,
+    events: list[Event],
+    *,
+    may_plan: bool,
+    thought: Thought | None = None,
+    grounds: Grounds | None = None,
+) -> Applied:
+    """thought: what follows, worked out before for these grounds."""
     incident = Incident.objects.select_for_update().filter(number=number).first()
     if incident is None or incident.state in INCIDENT_ENDED:
         return Applied()
-    return _step(incident, list(events), may_plan=may_plan, opened=False)
+    if grounds is not None and not grounds.hold(plan_grounds(incident)):
+        raise StalePlan(f"incident {number}: what was planned for has changed meanwhile; plan again")
+    return _step(incident, events, may_plan=may_plan, opened=False, thought=thought)
 
 
-def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bool) -> Applied:
+def _think(incident: Incident, events: list[Event], *, may_plan: bool) -> Thought:
+    """What follows from these events; nothing is written."""
     # An abort does not depend on what the incident remembers, and is the way out where that is damaged.
     aborting = bool(events) and all(isinstance(event, AbortAsked) for event in events)
     machine = machine_load(incident, may_plan=False, damaged=aborting)
@@ -122,6 +159,18 @@ def _step(incident: Incident, events: list[Event], *, may_plan: bool, opened: bo
         # Only now is everything known that was observed, whatever the order of the events.
         machine.may_plan = True
         instructions += machine.handle_stimulus(Looked(at=timezone.now().timestamp()))
+    return machine, instructions
+
+
+def _step(
+    incident: Incident,
+    events: list[Event],
+    *,
+    may_plan: bool,
+    opened: bool,
+    thought: Thought | None = None,
+) -> Applied:
+    machine, instructions = thought or _think(incident, events, may_plan=may_plan)
     application = Application(incident, timezone.now())
     if opened:
         application.kinds.add(EventKind.INCIDENT_OPENED)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
@@ -300,21 +302,99 @@ def test_a_move_puts_nothing_back(deployed: Topology) -> None:
     assert not Partition.objects.filter(state="restoring").exists()
 
 
-def test_a_deployment_in_between_makes_a_plan_stale(
+def overtake(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Have `change` come when the machine has been loaded."""
+    load, times = loading.machine_load, iter([True])
+
+    def load_and_overtake(*arguments: Any, **options: Any) -> Any:
+        machine = load(*arguments, **options)
+        if next(times, False):
+            change()
+        return machine
+
+    monkeypatch.setattr("controlplane.incidents.services.machine_load", load_and_overtake)
+
+
+def test_plans_are_made_before_the_transaction(deployed: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
+    incident = lose("node-1")
+    node_register(registration=registration("node-5"), at=now())
+    nested: list[int] = []
+    overtake(monkeypatch, lambda: nested.append(len(connection.savepoint_ids)))
+    look(incident)
+    assert nested == [len(connection.savepoint_ids)]
+    assert newest().generation == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda: Topology.objects.update(generation=7), id="another plan"),
+        pytest.param(lambda: Topology.objects.update(approval="manual"), id="another policy"),
+        pytest.param(lambda: Topology.objects.update(desired="stopped"), id="undeployed"),
+        pytest.param(lambda: lose("node-2"), id="a node lost"),
+        pytest.param(lambda: node_drain(name="node-2", actor="kim", reason="kernel"), id="a node drained"),
+        pytest.param(lambda: Node.objects.filter(name="node-5").update(capacity=1), id="a smaller node"),
+        pytest.param(lambda: NodeRequest.objects.update(state="failed"), id="no node comes"),
+        pytest.param(lambda: newest().delete(), id="a plan dropped"),
+        pytest.param(lambda: Incident.objects.update(state="replaying"), id="another step"),
+    ],
+)
+def test_what_has_changed_meanwhile_makes_a_plan_stale(
+    deployed: Topology, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]
+) -> None:
+    incident = lose("node-1")
+    node_register(registration=registration("node-5"), at=now())
+    plans: list[int] = []
+    overtake(monkeypatch, lambda: (change(), plans.append(deployed.plans.count())))
+    with pytest.raises(StalePlan, match="plan again"):
+        look(incident)
+    assert deployed.plans.count() == plans[0]
+
+
+def test_a_node_that_comes_meanwhile_makes_no_plan_stale(
     deployed: Topology, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     incident = lose("node-1")
     node_register(registration=registration("node-5"), at=now())
-    load = loading.machine_load
+    overtake(monkeypatch, lambda: node_register(registration=registration("node-6"), at=now()))
+    look(incident)
+    assert newest().generation == 2
+    assert set(newest().assignment.values()) >= {"node-5"}
 
-    def load_and_overtake(*arguments: Any, **options: Any) -> Any:
-        machine = load(*arguments, **options)
-        Topology.objects.filter(name="counts").update(generation=7)
-        return machine
 
-    monkeypatch.setattr("controlplane.incidents.services.machine_load", load_and_overtake)
-    with pytest.raises(StalePlan, match="another generation than 1"):
+def test_what_does_not_fit_together_is_read_again(
+    deployed: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    incident = lose("node-1")
+
+    def torn() -> None:
+        Topology.objects.update(generation=7)
+        raise KeyError("O1[0]")
+
+    overtake(monkeypatch, torn)
+    with pytest.raises(StalePlan, match="KeyError"):
         look(incident)
+
+
+def test_a_fault_in_planning_is_told_as_it_is(deployed: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise KeyError("O1[0]")
+
+    incident = lose("node-1")
+    overtake(monkeypatch, broken)
+    with pytest.raises(KeyError):
+        look(incident)
+
+
+def test_a_deployment_in_between_makes_a_plan_stale(
+    deployed: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that is made inside of the transaction."""
+    incident = lose("node-1")
+    node_register(registration=registration("node-5"), at=now())
+    overtake(monkeypatch, lambda: Topology.objects.filter(name="counts").update(generation=7))
+    with pytest.raises(StalePlan, match="another generation than 1"):
+        incident_advance(number=incident.number, events=[Looked(at=now().timestamp())], ahead=False)
     assert newest().generation == 1
 
 
