@@ -6,13 +6,15 @@ there any more: `LifelineCut`. A connection that can be made again was closed fo
 stays unanswered shows nothing about the process: a network that is cut, or a machine that froze, closes
 nothing. Without any connection, all nodes are judged by the other evidence.
 
-One thread does all of it; `follow()` says for which nodes, and `news()` hands over what was found out.
+One thread does all of it but look up names; `follow()` says for which nodes, and `news()` hands over what was
+found out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import queue
 import resource
 import selectors
 import socket
@@ -43,14 +45,18 @@ SHARE = 0.5
 ENDED = (errno.ECONNREFUSED, errno.ECONNRESET)
 UNANSWERED = errno.ETIMEDOUT
 PENDING = (errno.EINPROGRESS, errno.EAGAIN)
+RESOLVERS = 4
+"""Threads that look up names. A name server that is slow keeps each for half a minute."""
 
+Target = tuple[int, Any]
+"""Family and address of a socket."""
 News = LifelineCut | LifelineRestored
 
 
 @dataclass(slots=True)
 class _Line:
-    """The connection to one process of a node. States: `waiting` (until `due`), `calling` (until `due`),
-    `open`."""
+    """The connection to one process of a node. States: `waiting` (until `due`), `naming`, `calling` (until
+    `due`), `open`."""
 
     node: str
     session: str
@@ -59,8 +65,8 @@ class _Line:
     port: int
     stage: str = "waiting"
     connection: socket.socket | None = None
-    target: tuple[int, Any] | None = None
-    """Family and address, looked up once: a name server that is slow must not delay a refusal."""
+    target: Target | None = None
+    """Looked up once: a name server that is slow must not delay a refusal."""
     due: float = 0.0
     attempts: int = 0
     opened_at: float = 0.0
@@ -84,6 +90,8 @@ class Lifelines(threading.Thread):
         self._news: deque[News] = deque()
         self._wanted: dict[str, NodeRegistration] = {}
         self._lines: dict[str, _Line] = {}
+        self._unnamed: queue.SimpleQueue[_Line | None] = queue.SimpleQueue()
+        self._named: deque[tuple[_Line, Target | None]] = deque()
         self._finished = threading.Event()
         self.beat = time.monotonic()
         """When this thread last went on."""
@@ -121,12 +129,15 @@ class Lifelines(threading.Thread):
     # ---- the thread ------------------------------------------------------------------------------
 
     def run(self) -> None:
+        for _ in range(RESOLVERS):
+            threading.Thread(target=self._look_up, name="lifeline-names", daemon=True).start()
         try:
             while not self._finished.is_set():
                 self.beat = time.monotonic()
                 for key, _ in self._selector.select(self._patience()):
                     if key.data is None:
                         self._follow()
+                        self._call_named()
                     else:
                         self._answered(key.data)
                 self._keep_time()
@@ -135,6 +146,8 @@ class Lifelines(threading.Thread):
         finally:
             for line in self._lines.values():
                 self._drop(line)
+            for _ in range(RESOLVERS):
+                self._unnamed.put(None)
             self._selector.close()
             self._bell.close()
             self._rope.close()
@@ -168,17 +181,40 @@ class Lifelines(threading.Thread):
                 self._call(line)
 
     def _call(self, line: _Line) -> None:
-        """Begin to connect."""
+        """Begin to connect, or to look up where to."""
         line.attempts += 1
+        if line.target is None:
+            line.target = _address(line, socket.AI_NUMERICHOST)
+        if line.target is None:
+            line.stage, line.due = "naming", float("inf")
+            self._unnamed.put(line)
+        else:
+            self._connect(line, line.target)
+
+    def _look_up(self) -> None:
+        """In a thread of its own."""
+        while (line := self._unnamed.get()) is not None:
+            self._named.append((line, _address(line)))
+            self._wake()
+
+    def _call_named(self) -> None:
+        while self._named:
+            line, target = self._named.popleft()
+            if self._lines.get(line.node) is not line:
+                continue
+            line.target = target
+            if target is None:
+                self._failed(line, UNANSWERED)
+            else:
+                self._connect(line, target)
+
+    def _connect(self, line: _Line, target: Target) -> None:
+        family, address = target
         try:
-            if line.target is None:
-                found = socket.getaddrinfo(line.address, line.port, type=socket.SOCK_STREAM)
-                line.target = found[0][0], found[0][-1]
-            family, address = line.target
             line.connection = socket.socket(family, socket.SOCK_STREAM)
             line.connection.setblocking(False)
             code = line.connection.connect_ex(address)
-        except OSError as error:  # no such address, or no descriptor left
+        except OSError as error:  # no descriptor left
             self._failed(line, error.errno or UNANSWERED)
             return
         except (ValueError, OverflowError):  # what no address can be
@@ -250,6 +286,15 @@ class Lifelines(threading.Thread):
 def places(files: int) -> int:
     """For how many nodes there is a connection, if this process may open so many files."""
     return sys.maxsize if files == resource.RLIM_INFINITY else int(SHARE * files)
+
+
+def _address(line: _Line, flags: int = 0) -> Target | None:
+    """Where a line leads to; None if that cannot be found out."""
+    try:
+        found = socket.getaddrinfo(line.address, line.port, type=socket.SOCK_STREAM, flags=flags)
+    except (OSError, ValueError, OverflowError):  # there is no such address, or it is none
+        return None
+    return found[0][0], found[0][-1]
 
 
 def _refused_after_all(connection: socket.socket) -> int:

@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -142,6 +144,30 @@ def test_a_connection_that_closes_and_can_be_made_again_shows_nothing(
     eventually(lambda: watched.open() == {"n1"}, "another connection")
     assert watched.lines.news() == []
     again.close()
+
+
+def test_a_slow_name_server_delays_only_what_it_is_asked_for(
+    watched: Watched, server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, look_up = threading.Event(), socket.getaddrinfo
+
+    def slow(host: str, *rest: Any, flags: int = 0, **options: Any) -> Any:
+        if host == "node.example":
+            if flags & socket.AI_NUMERICHOST:
+                raise socket.gaierror(socket.EAI_NONAME, "not a number")
+            assert answers.wait(30)
+            host = "127.0.0.1"
+        return look_up(host, *rest, flags=flags, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    port = port_of(server)
+    both = [registration("n1", "node.example", port), registration("n2", "127.0.0.1", port)]
+    try:
+        watched.lines.follow(both)
+        eventually(lambda: watched.open() == {"n2"}, "a connection to the other node")
+    finally:
+        answers.set()
+    eventually(lambda: watched.open() == {"n1", "n2"}, "both connections")
 
 
 def test_a_connection_that_stays_unanswered_shows_nothing_and_neither_does_a_later_refusal(
