@@ -24,7 +24,8 @@ from benchmarks.engine import NODES, advance, running
 from benchmarks.recovery.course import percentile
 from benchmarks.runner import COLOURS, Report, Session, at_least, figure, ratio_of_medians, run
 from domain.execution.footprint import Footprint
-from domain.execution.job import Job, LaneWork, Layout, TaskReport
+from domain.execution.job import Job, Layout, TaskReport
+from domain.execution.lanes import Lane
 from domain.execution.partition import Batch, PartitionRuntime, Process, Processed
 from domain.messages import EpochReport
 from domain.topology import Topology, load_topology
@@ -49,7 +50,7 @@ P = ("p50", "p99")
 class BufferingLevel(Level):
     """Buffers all outputs for all targets, although the targets follow."""
 
-    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> Routed:
+    def emit(self, lane: Lane, partition: str, epoch: int, table: pa.Table | None) -> Routed:
         routed = route(self.topology, partition, table, self.operators)
         for targets, rows in routed:
             following = [target for target in targets if epoch > lane.starts.get(target, epoch)]

@@ -49,7 +49,6 @@ from domain.execution.instructions import (
     ReplayEnded,
     ReplayFailed,
     Retire,
-    RunJob,
     Sleep,
     StartInput,
     StartReplay,
@@ -57,7 +56,7 @@ from domain.execution.instructions import (
     TellProblem,
     TurnBegun,
 )
-from domain.execution.job import PartitionReport, TaskReport, slowest_tasks
+from domain.execution.job import PartitionReport, RunJob, TaskReport, slowest_tasks
 from domain.execution.job_sizes import AHEAD, Hurry, JobSizes
 from domain.execution.lanes import Lane
 from domain.execution.leaving import Leaving

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.execution.job import TaskReport
+from domain.execution.job import RunJob, TaskReport
 from domain.execution.lanes import Lane
 from domain.execution.progress import Position
 from domain.messages import (
@@ -245,28 +245,6 @@ class PlanEpochs:
 
     reached: int
     after: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunJob:
-    """Run `lane` as one Spark job; the fields are those of `domain.execution.job.Job`. Answered by
-    `JobEnded` or `JobFailed`."""
-
-    lane: Lane | None
-    progress: Mapping[str, int]
-    restore: Mapping[str, int]
-    checkpoint: int
-    trim_below: int
-    keep: Sequence[int]
-    buffering: bool
-    drop_buffers: bool
-    attempt: int
-    spare: bool = False
-    older: Sequence[int] = ()
-    fidelity: Mapping[str, float] = field(default_factory=dict)
-    origins: Mapping[str, int] = field(default_factory=dict)
-    save: bool = False
-    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from domain.execution.lanes import Lane
 from domain.key_saving.breaker import Breaker
 from domain.topology import Topology, TopologySpec, partition_id
 from domain.topology.copies import with_copies
@@ -72,34 +73,21 @@ class EpochPlan(msgspec.Struct, frozen=True, kw_only=True):
     drained: int = 0
 
 
-class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
-    """`domain.execution.lanes.Lane` for tasks: up to which epoch, from which state and which buffers, and
-    what feedback streams bring."""
+class RunJob(msgspec.Struct, frozen=True, kw_only=True):
+    """Run `lane` as one Spark job. Answered by `JobEnded` or `JobFailed`.
 
-    last: int
-    starts: dict[str, int]
-    serves: dict[str, dict[str, list[tuple[int, int, list[str]]]]] = {}
-    ends: dict[str, int] = {}
-    returns: dict[str, tuple[int, int]] = {}
+    `progress` is the last epoch each partition applied; `restore` maps partitions to the checkpoint they must
+    be put back to first (0: empty). `checkpoint`: leave a snapshot of this epoch. With `trim_below`, older
+    manifests go, except those to `keep`. `attempt`: grows with every job where outputs may differ from one
+    attempt at an epoch to the next; otherwise 0. `spare`: its tasks get the processor time of their node that
+    others leave. `older`: checkpoints that can take the place of the one to restore, if that is damaged.
+    `fidelity`: partition whose branch runs -> share of the partition's output that is left. `origins`: branch
+    that begins -> epoch of the partition's state that it begins with. Where the guarantee is bounded,
+    `restore` maps partitions to the epoch of the state on their node with which they go on at their progress
+    (0: none), and `save` has all changed keys stored. `spread`: seconds over which the snapshots' uploads may
+    be spread out."""
 
-    def end(self, partition: str) -> int:
-        return self.ends.get(partition, self.last)
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One Spark job: run `lane` over `epochs`. `progress` is the last epoch each partition applied; `restore`
-    maps partitions to the checkpoint they must be put back to first (0: empty). `checkpoint`: leave a
-    snapshot of this epoch. With `trim_below`, older manifests go, except those to `keep`. `attempt`: grows
-    with every job where outputs may differ from one attempt at an epoch to the next; otherwise 0. `spare`:
-    its tasks get the processor time of their node that others leave. `older`: checkpoints that can take the
-    place of the one to restore, if that is damaged. `fidelity`: partition whose branch runs -> share of the
-    partition's output that is left. `origins`: branch that begins -> epoch of the partition's state that it
-    begins with. Where the guarantee is bounded, `restore` maps partitions to the epoch of the state on their
-    node with which they go on at their progress (0: none), and `save` has all changed keys stored. `spread`:
-    seconds over which the snapshots' uploads may be spread out."""
-
-    lane: LaneWork | None
-    epochs: list[EpochPlan]
+    lane: Lane | None
     progress: dict[str, int]
     restore: dict[str, int] = {}
     checkpoint: int = 0
@@ -114,6 +102,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     origins: dict[str, int] = {}
     save: bool = False
     spread: float = 0.0
+
+
+class Job(RunJob, frozen=True, kw_only=True):
+    """The same as tasks are told, with the entries of the log for the epochs of the lane."""
+
+    epochs: list[EpochPlan]
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):

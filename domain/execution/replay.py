@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from domain.execution.instructions import RunJob
-from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.job import PartitionReport, RunJob, TaskReport
 
 GATHER = 10.0
 """Seconds that a replay waits at most, after a plan, for partitions whose node is about to work."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import structlog
 
 from domain.execution.checkpoints import Checkpoints
@@ -43,7 +44,6 @@ from domain.execution.instructions import (
     ReplayEnded,
     ReplayFailed,
     Retire,
-    RunJob,
     Sleep,
     StartInput,
     StartReplay,
@@ -52,7 +52,7 @@ from domain.execution.instructions import (
     TellProblem,
     TurnBegun,
 )
-from domain.execution.job import Job, LaneWork, TaskReport
+from domain.execution.job import Job, RunJob, TaskReport
 from domain.execution.progress import Position
 from domain.messages import DriverState, Telemetry
 from domain.topology import Topology
@@ -387,33 +387,9 @@ class EpochLoop:
         )
 
     def _job(self, told: RunJob) -> Job:
-        lane = told.lane
-        return Job(
-            lane=LaneWork(
-                last=lane.last,
-                starts=lane.starts,
-                serves=lane.serves,
-                ends=lane.ends,
-                returns=lane.returns,
-            )
-            if lane
-            else None,
-            epochs=[self.log.plans[epoch] for epoch in range(lane.first, lane.last + 1)] if lane else [],
-            progress=dict(told.progress),
-            restore=dict(told.restore),
-            checkpoint=told.checkpoint,
-            trim_below=told.trim_below,
-            keep=list(told.keep),
-            buffering=told.buffering,
-            drop_buffers=told.drop_buffers,
-            attempt=told.attempt,
-            spare=told.spare,
-            older=list(told.older),
-            fidelity=dict(told.fidelity),
-            origins=dict(told.origins),
-            save=told.save,
-            spread=told.spread,
-        )
+        lane, plans = told.lane, self.log.plans
+        epochs = [plans[epoch] for epoch in range(lane.first, lane.last + 1)] if lane else []
+        return Job(**msgspec.structs.asdict(told), epochs=epochs)
 
     def _obsolete(self) -> bool:
         """Called in another thread while a job runs. What its tasks may still write then comes out the same
@@ -490,44 +466,10 @@ class EpochLoop:
         (log.warning if instruction.warning else log.info)(instruction.event, **instruction.fields)
 
     def _publish(self, instruction: Publish) -> None:
-        self._status.enter(
-            instruction.state,
-            generation=instruction.generation,
-            log=self.log,
-            checkpoint=instruction.checkpoint,
-            absent=instruction.absent,
-            behind=instruction.behind,
-            refused=instruction.refused,
-            restorable=instruction.restorable,
-            load=instruction.load,
-            slow=instruction.slow,
-            catch_up=instruction.catch_up,
-            not_gaining=instruction.not_gaining,
-            error=instruction.error,
-            acting=instruction.acting,
-            shadows=instruction.shadows,
-            tentative=instruction.tentative,
-            keys=self.keys.told(),
-        )
+        self._status.enter(instruction, log=self.log, keys=self.keys.told())
 
     def _report(self, instruction: Measured) -> None:
-        report = self._measure.report(
-            present=instruction.present,
-            replayed=instruction.replayed,
-            reports=instruction.reports,
-            log=self.log,
-            generation=instruction.generation,
-            before=instruction.before,
-            progress=instruction.progress,
-            front=instruction.front,
-            started=instruction.started,
-            ended=self.clock(),
-            state=self.state,
-            absent=instruction.absent,
-            failing=instruction.failing,
-            rates=instruction.rates,
-            flows=instruction.flows,
-        )
+        report = self._measure.report(instruction, log=self.log, ended=self.clock(), state=self.state)
         self.send(report)
 
     # -- waiting ---------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from domain.execution.instructions import Measured
 from domain.execution.job import PartitionReport, TaskReport
-from domain.execution.lanes import Lane
 from domain.execution.reach import blocked_partitions
 from domain.messages import DriverState, EpochReport, NodeWork, PartitionMetrics, QueryMetrics
 from domain.topology import Topology
@@ -29,40 +29,21 @@ class Measure:
         self._tuple_rates: dict[str, float] = {}
         self._latency: dict[str, float] = {}
 
-    def report(
-        self,
-        *,
-        present: Lane | None,
-        replayed: int,
-        reports: Sequence[TaskReport],
-        log: EpochLog,
-        generation: int,
-        before: Mapping[str, int],
-        progress: Mapping[str, int],
-        front: int,
-        started: float,
-        ended: float,
-        state: DriverState,
-        absent: Collection[str],
-        failing: Collection[str],
-        rates: dict[str, float],
-        flows: dict[str, dict[str, list[float]]],
-    ) -> EpochReport:
-        """The telemetry message of one job; the fields are those of `domain.execution.instructions.Measured`.
-        `failing`: those that cannot advance by a fault of theirs."""
+    def report(self, told: Measured, *, log: EpochLog, ended: float, state: DriverState) -> EpochReport:
+        """The telemetry message of one job, which ended at `ended` (Unix seconds)."""
         partitions: dict[str, PartitionMetrics] = {}
         results: dict[str, PartitionReport] = {}
-        blocked = {*absent, *failing}
+        blocked = {*told.absent, *told.failing}
         if not self.topology.spec.bounded:
             blocked = blocked_partitions(self.topology, blocked)
-        self._learn_costs(present, reports, before)
-        for task in reports:
+        self._learn_costs(told)
+        for task in told.reports:
             for name, result in task.partitions.items():
                 if is_copy(name):
                     continue
                 results[name] = result
                 partitions[name] = PartitionMetrics(
-                    epoch=progress[name],
+                    epoch=told.progress[name],
                     node=task.node,
                     cost=self._cost(name),
                     tuple_rate=self._tuple_rate(name),
@@ -71,52 +52,52 @@ class Measure:
                     state_bytes=result.state_bytes,
                 )
         queries = {
-            query: self._query(query, log, before, progress, ended, query in blocked, results.get(query))
+            query: self._query(query, told, log, ended, blocked=query in blocked, result=results.get(query))
             for query in self.topology.queries
         }
         sources = {source.name for source in self.topology.sources}
         tuples = sum(
             metrics.rows_in for name, metrics in partitions.items() if name.partition("[")[0] in sources
         )
-        last = log.plans.get(present.last) if present else None
-        seconds = (present.epochs if present else 1) * self.topology.spec.epoch_interval
+        last = log.plans.get(told.present.last) if told.present else None
+        seconds = (told.present.epochs if told.present else 1) * self.topology.spec.epoch_interval
         return EpochReport(
             topology=self.topology.name,
-            generation=generation,
-            first=present.first if present else front + 1,
-            last=present.last if present else front,
+            generation=told.generation,
+            first=told.present.first if told.present else told.front + 1,
+            last=told.present.last if told.present else told.front,
             head=log.head,
             committed=log.committed,
             tuples=tuples,
-            started_at=started,
+            started_at=told.started,
             ended_at=ended,
             input_rate=tuples / seconds,
             watermark=last.watermark / 1e6 if last else 0.0,
             state=state,
-            absent=sorted(absent),
+            absent=sorted(told.absent),
             queries=queries,
             partitions=partitions,
-            work=_work(reports),
+            work=_work(told.reports),
             epoch_interval=self.topology.spec.epoch_interval,
             window_cycle=self.topology.window_cycle,
-            rates=rates,
-            flows=flows,
-            replayed=replayed,
+            rates=told.rates,
+            flows=told.flows,
+            replayed=told.replayed,
         )
 
     def _query(
         self,
         query: str,
+        told: Measured,
         log: EpochLog,
-        before: Mapping[str, int],
-        progress: Mapping[str, int],
         now: float,
+        *,
         blocked: bool,
         result: PartitionReport | None,
     ) -> QueryMetrics:
         half = self.topology.spec.epoch_interval / 2
-        reached = progress[query]
-        applied = [log.plans[e] for e in range(before[query] + 1, reached + 1) if e in log.plans]
+        reached = told.progress[query]
+        applied = [log.plans[e] for e in range(told.before[query] + 1, reached + 1) if e in log.plans]
         waiting = log.plans.get(reached + 1)
         if applied and not blocked:
             latency = now - sum(plan.at - half for plan in applied) / len(applied)
@@ -131,13 +112,12 @@ class Measure:
             stalled=blocked or (not applied and waiting is not None),
         )
 
-    def _learn_costs(
-        self, present: Lane | None, reports: Sequence[TaskReport], before: Mapping[str, int]
-    ) -> None:
+    def _learn_costs(self, told: Measured) -> None:
         """What a partition costs is learnt from the present only: a replay is not its normal load."""
+        present, before = told.present, told.before
         if present is None:
             return
-        for name, result in (item for task in reports for item in task.partitions.items()):
+        for name, result in (item for task in told.reports for item in task.partitions.items()):
             if is_copy(name):
                 continue
             if present.starts.get(name) == before[name] and result.epoch == present.last:

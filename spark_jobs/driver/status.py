@@ -7,15 +7,8 @@ from collections.abc import Callable
 
 import structlog
 
-from domain.messages import (
-    DriverState,
-    DriverStatus,
-    NodeKeys,
-    ProblemReport,
-    ShadowStatus,
-    Telemetry,
-    TentativeStatus,
-)
+from domain.execution.instructions import Publish
+from domain.messages import DriverState, DriverStatus, NodeKeys, ProblemReport, Telemetry
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -42,57 +35,40 @@ class Status:
         self._said: tuple[object, ...] = ()
         self._keys: dict[str, NodeKeys] = {}
 
-    def enter(
-        self,
-        state: DriverState,
-        *,
-        generation: int,
-        log: EpochLog,
-        checkpoint: int,
-        absent: list[str],
-        behind: list[str],
-        refused: int,
-        restorable: list[int],
-        load: float,
-        slow: list[str],
-        catch_up: float | None,
-        not_gaining: float,
-        error: str,
-        acting: dict[str, str],
-        shadows: dict[str, ShadowStatus],
-        tentative: dict[str, TentativeStatus],
-        keys: dict[str, NodeKeys],
-    ) -> DriverState:
+    def enter(self, told: Publish, *, log: EpochLog, keys: dict[str, NodeKeys]) -> None:
         """Be in a state; publishes it if that, what is absent, behind or slow, a refused plan, a takeover or
         which queries are tentative is news. What became of keys is told every two seconds, if it is other."""
-        said = (state, generation, absent, behind, refused, slow, acting, tentative.keys())
+        said = (
+            *(told.state, told.generation, told.absent, told.behind, told.refused),
+            *(told.slow, told.acting, told.tentative.keys()),
+        )
         changed, now = said != self._said, self._clock()
-        entered, self.state = state != self.state, state
+        entered, self.state = told.state != self.state, told.state
         if not changed and now - self._published_at < STATUS_INTERVAL:
-            return state
+            return
         self._published_at, self._said = now, said
         status = DriverStatus(
             topology=self.topology,
             pid=os.getpid(),
             session=self._coordination.session,
             life=log.life,
-            generation=generation,
-            state=state,
+            generation=told.generation,
+            state=told.state,
             head=log.head,
             committed=log.committed,
-            checkpoint=checkpoint,
-            absent=absent,
-            behind=behind,
-            refused=refused,
-            restorable=restorable,
-            load=round(load, 3),
-            slow=slow,
-            catch_up=None if catch_up is None else round(catch_up, 1),
-            not_gaining=round(not_gaining, 1),
-            error=error,
-            acting=acting,
-            shadows=shadows,
-            tentative=tentative,
+            checkpoint=told.checkpoint,
+            absent=told.absent,
+            behind=told.behind,
+            refused=told.refused,
+            restorable=told.restorable,
+            load=round(told.load, 3),
+            slow=told.slow,
+            catch_up=None if told.catch_up is None else round(told.catch_up, 1),
+            not_gaining=round(told.not_gaining, 1),
+            error=told.error,
+            acting=told.acting,
+            shadows=told.shadows,
+            tentative=told.tentative,
             keys=keys,
             at=now,
         )
@@ -102,7 +78,6 @@ class Status:
             self._send(status)
         if entered:
             _log_state(status)
-        return state
 
     def problem(self, where: str, what: str, hint: str, row: str = "") -> None:
         self._send(ProblemReport(topology=self.topology, where=where, what=what, hint=hint, row=row))

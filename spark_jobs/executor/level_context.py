@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from domain.execution.job import Job, LaneWork, decode_job, decode_layout
+from domain.execution.job import Job, decode_job, decode_layout
+from domain.execution.lanes import Lane
 from domain.execution.partition import Batch
 from domain.topology.copies import is_branch, is_copy, operator_of, partition_of
 from spark_jobs.executor.exchange import Routed, decode_table, encode_table, route
@@ -95,7 +96,7 @@ class LevelContext:
         for target in targets:
             self.arrived.setdefault(target, []).append(batch)
 
-    def emit(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> Routed:
+    def emit(self, lane: Lane, partition: str, epoch: int, table: pa.Table | None) -> Routed:
         """One epoch's output: to those in the lane who need it; to a buffer for those who will. Returns who
         it is for, whether they need it or not."""
         progress = self.job.progress
@@ -124,7 +125,7 @@ class LevelContext:
                     self.buffers.append(partition, waiting, epoch, payload)
         return routed
 
-    def give_back(self, lane: LaneWork, partition: str, epoch: int, table: pa.Table | None) -> None:
+    def give_back(self, lane: Lane, partition: str, epoch: int, table: pa.Table | None) -> None:
         """What a partition sent on feedback streams in the epoch before, to those of the lane that read it in
         this one."""
         for targets, rows in route(self.topology, partition, table, self.operators, feedback=True):

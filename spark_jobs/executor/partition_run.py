@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from domain.execution.job import EpochPlan, KeyCounts, LaneWork, LateRow, Layout, PartitionReport
+from domain.execution.job import EpochPlan, KeyCounts, LateRow, Layout, PartitionReport
+from domain.execution.lanes import Lane
 from domain.execution.partition import (
     Acknowledge,
     PartitionRuntime,
@@ -39,7 +40,7 @@ class PartitionRun:
     """One partition in a lane. Epochs up to its progress are a fork: computed again from an older manifest,
     in memory, for those who missed their outputs; nothing is written. `lane` None: housekeeping only."""
 
-    def __init__(self, level: LevelContext, lane: LaneWork | None, partition: str) -> None:
+    def __init__(self, level: LevelContext, lane: Lane | None, partition: str) -> None:
         self.level = level
         self.lane = lane
         self.layout: Layout = level.layout

@@ -7,7 +7,7 @@ epochs is nothing else, so a checkpoint, a fork, a handover or a restored state 
 
 from __future__ import annotations
 
-from domain.execution.job import LaneWork
+from domain.execution.lanes import Lane
 from spark_jobs.executor.level_context import LevelContext
 from spark_jobs.state.store import StateMissingError
 
@@ -15,7 +15,7 @@ from spark_jobs.state.store import StateMissingError
 class Returning:
     """What one partition sends back in a job."""
 
-    def __init__(self, level: LevelContext, lane: LaneWork, partition: str) -> None:
+    def __init__(self, level: LevelContext, lane: Lane, partition: str) -> None:
         self.level, self.lane, self.partition = level, lane, partition
         self.targets = level.topology.fed_back[partition]
         self.error, self.missing = "", False

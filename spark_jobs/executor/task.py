@@ -17,12 +17,11 @@ from pyspark import TaskContext
 from domain.execution.footprint import RETURNS, Footprint
 from domain.execution.job import (
     KeeperStatus,
-    LaneWork,
     PartitionReport,
     TaskReport,
     decode_layout,
 )
-from domain.execution.lanes import Serving
+from domain.execution.lanes import Lane, Serving
 from spark_jobs.executor.level_context import LevelContext, Message
 from spark_jobs.executor.loaded import set_apart
 from spark_jobs.executor.partition_run import PartitionRun, described
@@ -63,7 +62,7 @@ class Level(LevelContext):
         unbuffered: list[str] = []
         cpu_seconds, tuples = 0.0, 0
         started = time.perf_counter()
-        lane = self.job.lane or LaneWork(last=0, starts={})
+        lane = self.job.lane or Lane(1, 0, {})
         kept = lane.serves.get(self.layout.nodes[self.slot], {})
         for partition in lane.returns if self.level == RETURNS else ():
             if self.layout.slots.get(partition) == self.slot:

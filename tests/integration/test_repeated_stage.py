@@ -17,8 +17,8 @@ import pytest
 
 from domain.execution.faults import Faults
 from domain.execution.instructions import TellProblem
-from domain.execution.job import EpochPlan, Job, LaneWork, Layout, TaskReport, placed_levels
-from domain.execution.lanes import Coverage, present_lane
+from domain.execution.job import EpochPlan, Job, Layout, TaskReport, placed_levels
+from domain.execution.lanes import Coverage, Lane, present_lane
 from domain.topology import Topology, load_topology
 from spark_jobs.driver.__main__ import prepare_spark_environment
 from spark_jobs.driver.cluster import Cluster
@@ -127,8 +127,7 @@ class Bench:
                 topology, progress, absent=(), coverage=Coverage(), head=epoch, limit=4, join=0
             )
             assert lane is not None
-            work = LaneWork(last=lane.last, starts=lane.starts, returns=lane.returns)
-            job = Job(lane=work, epochs=[plan], progress=progress)
+            job = Job(lane=lane, epochs=[plan], progress=progress)
             reports = self.cluster.run(layout, job, lambda: False)
             found = {name: one for report in reports for name, one in report.partitions.items()}
             assert {one.error for one in found.values()} == {""}
@@ -166,7 +165,7 @@ class Bench:
         slices = {"S": ({"tuple": 0}, {"tuple": 20})}
         plan = EpochPlan(epoch=1, slices=slices, watermark=0, previous_watermark=0, at=time.time())
         job = Job(
-            lane=LaneWork(last=1, starts=dict.fromkeys(assignment, 0)),
+            lane=Lane(1, 1, dict.fromkeys(assignment, 0)),
             epochs=[plan],
             progress=dict.fromkeys(assignment, 0),
             restore=dict.fromkeys(assignment, 0),

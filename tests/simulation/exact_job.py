@@ -7,8 +7,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from domain.execution.instructions import RunJob
-from domain.execution.job import PartitionReport, TaskReport
+import msgspec
+
+from domain.execution.job import PartitionReport, RunJob, TaskReport
 from domain.execution.lanes import Lane, Serving
 from domain.execution.partition import Batch
 from domain.messages import Plan
@@ -38,7 +39,7 @@ class MemoryJob:
         self.lane = told.lane
         wanted = range(told.lane.first, told.lane.last + 1) if told.lane is not None else ()
         self.job: Any = SimpleNamespace(
-            **{name: getattr(told, name) for name in RunJob.__slots__},
+            **msgspec.structs.asdict(told),
             epochs=[plans[epoch] for epoch in wanted],
         )
         self.layout = SimpleNamespace(spec=run.topology.spec, generation=plan.generation)

@@ -41,12 +41,11 @@ from domain.execution.instructions import (
     ReplayEnded,
     ReplayFailed,
     Retire,
-    RunJob,
     StartReplay,
     TasksPlaced,
     TurnBegun,
 )
-from domain.execution.job import TaskReport
+from domain.execution.job import RunJob, TaskReport
 from domain.execution.progress import ProgressTracker
 from domain.messages import DriverState, LatestCheckpoint, Plan
 from domain.topology import Topology

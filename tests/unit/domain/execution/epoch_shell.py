@@ -19,11 +19,10 @@ from domain.execution.instructions import (
     Publish,
     ReadAcknowledgements,
     RecordHomes,
-    RunJob,
     TasksPlaced,
     TurnBegun,
 )
-from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.job import PartitionReport, RunJob, TaskReport
 from domain.messages import CheckpointAck, Plan
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec

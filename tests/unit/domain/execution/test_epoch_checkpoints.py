@@ -9,11 +9,10 @@ from domain.execution.instructions import (
     PointTo,
     ReadAcknowledgements,
     RecordPosition,
-    RunJob,
     StartReplay,
     TellProblem,
 )
-from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.job import PartitionReport, RunJob, TaskReport
 from domain.execution.progress import Position
 from tests.unit.domain.execution.epoch_shell import (
     Shell,

@@ -17,9 +17,9 @@ from domain.execution.instructions import (
     RecordPlan,
     RecordPosition,
     Retire,
-    RunJob,
     TellProblem,
 )
+from domain.execution.job import RunJob
 from domain.execution.progress import Position
 from tests.unit.domain.execution.epoch_shell import (
     Shell,

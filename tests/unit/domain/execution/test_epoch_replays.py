@@ -14,11 +14,10 @@ from domain.execution.instructions import (
     RecordPlan,
     ReplayEnded,
     ReplayFailed,
-    RunJob,
     StartReplay,
     TellProblem,
 )
-from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.job import PartitionReport, RunJob, TaskReport
 from domain.execution.job_sizes import KEPT, LOOK_EVERY
 from domain.execution.replay import GATHER
 from domain.messages import Plan

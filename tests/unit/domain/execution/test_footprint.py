@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from domain.execution.footprint import Footprint, footprint_of
-from domain.execution.job import Job, LaneWork, Layout
+from domain.execution.job import Job, Layout
+from domain.execution.lanes import Lane
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 
 SPEC = TopologySpec(
@@ -29,12 +30,12 @@ LAYOUT = Layout(
     checkpoints="",
     readers={},
 )
-PRESENT = LaneWork(last=9, starts={"S[0]": 8, "S[1]": 8, "A[0]": 8, "A[1]": 8})
-REPLAY = LaneWork(last=5, starts={"B[0]": 3, "A[1]": 3}, serves={"node-1": {"A[0]": [(4, 5, ["B[0]"])]}})
+PRESENT = Lane(9, 9, {"S[0]": 8, "S[1]": 8, "A[0]": 8, "A[1]": 8})
+REPLAY = Lane(4, 5, {"B[0]": 3, "A[1]": 3}, serves={"node-1": {"A[0]": [(4, 5, ["B[0]"])]}})
 EVERYWHERE = Footprint((0, 1, 2), (0, 1, 2))
 
 
-def job(lane: LaneWork | None, **more: Any) -> Job:
+def job(lane: Lane | None, **more: Any) -> Job:
     return msgspec.structs.replace(Job(lane=lane, epochs=[], progress={}), **more)
 
 

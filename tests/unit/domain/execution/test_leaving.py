@@ -7,7 +7,8 @@ from msgspec import structs
 
 from domain.execution.checkpoints import UPLOAD_TIMEOUT
 from domain.execution.epoch_machine import Recorded
-from domain.execution.instructions import End, Instruction, PlanEpochs, RunJob, StartReplay
+from domain.execution.instructions import End, Instruction, PlanEpochs, StartReplay
+from domain.execution.job import RunJob
 from domain.execution.progress import Position
 from tests.unit.domain.execution.epoch_shell import Shell, ack, chain
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from domain.execution.epoch_machine import Recorded
-from domain.execution.instructions import Instruction, LeaveOut, RecordPosition, RunJob
-from domain.execution.job import PartitionReport, TaskReport
+from domain.execution.instructions import Instruction, LeaveOut, RecordPosition
+from domain.execution.job import PartitionReport, RunJob, TaskReport
 from domain.execution.progress import Position
 from domain.topology import Topology
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from domain.execution.instructions import Measured
 from domain.execution.job import PartitionReport, TaskReport
 from domain.execution.lanes import Lane
 from domain.messages import EpochReport
@@ -28,23 +29,21 @@ def reported(measure: Measure, log: EpochLog, *, lane: Lane, cpu: float, before:
     results = {
         name: PartitionReport(epoch=lane.last, cpu_seconds=cpu) for name in measure.topology.partitions
     }
-    return measure.report(
+    told = Measured(
         present=lane,
         replayed=0,
         reports=[TaskReport(slot=0, level=0, node="n1", partitions=results)],
-        log=log,
         generation=1,
         before=dict.fromkeys(measure.topology.partitions, before),
         progress=dict.fromkeys(measure.topology.partitions, lane.last),
         front=lane.last,
         started=0.0,
-        ended=1.0,
-        state="running",
-        absent=(),
-        failing=(),
+        absent=set(),
+        failing=set(),
         rates={},
         flows={},
     )
+    return measure.report(told, log=log, ended=1.0, state="running")
 
 
 def lane(first: int, last: int) -> Lane:

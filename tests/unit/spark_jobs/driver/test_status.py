@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from domain.execution.instructions import Publish
 from domain.messages import DriverStatus, NodeKeys, ProblemReport
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.status import STATUS_INTERVAL, Status
@@ -36,11 +37,12 @@ def test_a_refused_plan_is_published_at_once_and_then_every_few_seconds(log: Epo
     status = Status("t", channel, sent.append, lambda: now[0])
 
     def enter(refused: int, keys: dict[str, NodeKeys] | None = None) -> None:
-        status.enter(
-            "running", generation=1, log=log, checkpoint=15, absent=[], behind=[], refused=refused,
+        told = Publish(
+            state="running", generation=1, checkpoint=15, absent=[], behind=[], refused=refused,
             restorable=[10, 15], load=0.0, slow=[], catch_up=None, not_gaining=0.0, error="", acting={},
-            shadows={}, tentative={}, keys=keys or {},
+            shadows={}, tentative={},
         )  # fmt: skip
+        status.enter(told, log=log, keys=keys or {})
 
     enter(0)
     enter(2)

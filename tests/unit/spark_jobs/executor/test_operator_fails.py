@@ -13,7 +13,8 @@ import pytest
 
 from domain.execution.faults import Faults
 from domain.execution.instructions import TellProblem
-from domain.execution.job import Job, LaneWork, PartitionReport
+from domain.execution.job import Job, PartitionReport
+from domain.execution.lanes import Lane
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.level_context import LevelContext
@@ -39,7 +40,7 @@ SPEC = TopologySpec(
 
 def report_of(root: Path, *texts: str, masked: Sequence[str] = ()) -> PartitionReport:
     layout = layout_of(SPEC, root, "V[0]", masked=list(masked))
-    lane = LaneWork(last=1, starts={"S[0]": 0, "V[0]": 0})
+    lane = Lane(1, 1, {"S[0]": 0, "V[0]": 0})
     job = Job(lane=lane, epochs=epochs_to(1), progress={"S[0]": 0, "V[0]": 0})
     level = LevelContext(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))
     level.deliver((1, ["V[0]"], "S[0]", 1, encode_table(pa.table({"text": list(texts)}))))

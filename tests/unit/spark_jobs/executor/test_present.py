@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from domain.execution.footprint import Footprint
-from domain.execution.job import Job, LaneWork
+from domain.execution.job import Job
+from domain.execution.lanes import Lane
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor import present
 from spark_jobs.executor.exchange import encode_table
@@ -142,7 +143,7 @@ def layout(home: Path) -> bytes:
 
 
 def job(*, spare: bool) -> bytes:
-    lane = LaneWork(last=EPOCHS, starts={"S[0]": 0, "V[0]": 0})
+    lane = Lane(1, EPOCHS, {"S[0]": 0, "V[0]": 0})
     progress = {"S[0]": 0, "V[0]": 0}
     return msgspec.json.encode(Job(lane=lane, epochs=epochs_to(EPOCHS), progress=progress, spare=spare))
 

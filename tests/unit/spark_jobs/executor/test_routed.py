@@ -8,7 +8,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from domain.execution.job import Job, LaneWork, PartitionReport
+from domain.execution.job import Job, PartitionReport
+from domain.execution.lanes import Lane
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table, key_buckets
 from spark_jobs.executor.level_context import LevelContext
@@ -50,7 +51,7 @@ def report_of(root: Path, *, partition: str = "V[0]", progress: int = 0, last: i
     """Of epochs up to `last`; those up to `progress` were applied before and are computed again."""
     layout = layout_of(SPEC, root, "V[0]", "V~[0]", shadowed=["V"])
     targets = ["C[0]", "C[1]", "C[2]", "P[0]", "P[1]", "One[0]"]
-    lane = LaneWork(last=last, starts={partition: 0})
+    lane = Lane(1, last, {partition: 0})
     known = {**dict.fromkeys(targets, 0), "S[0]": 2, "V[0]": progress, "V~[0]": progress}
     job = Job(lane=lane, epochs=epochs_to(last), progress=known)
     level = LevelContext(1, 0, msgspec.json.encode(layout), msgspec.json.encode(job))

@@ -8,7 +8,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from domain.execution.job import Job, LaneWork, TaskReport
+from domain.execution.job import Job, TaskReport
+from domain.execution.lanes import Lane
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import decode_table
 from spark_jobs.executor.task import REPORT, Level
@@ -37,7 +38,7 @@ def level(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Level:
     layout = msgspec.structs.replace(layout, nodes=["node-1", "node-2", "node-3"], slots=slots)
     serves = {"node-1": {"S[0]": [(1, LAST, TARGETS)]}}
     job = Job(
-        lane=LaneWork(last=LAST, starts=dict.fromkeys(TARGETS, 0), serves=serves),
+        lane=Lane(1, LAST, dict.fromkeys(TARGETS, 0), serves=serves),
         epochs=epochs_to(LAST),
         progress={"S[0]": LAST, **dict.fromkeys(TARGETS, 0)},
     )
@@ -96,7 +97,7 @@ def test_messages_are_compressed_while_outputs_are_buffered(level: Level, *, buf
     """A follows and B does not."""
     rows = pa.table({"key": [f"word {number % 997}" for number in range(20_000)]})
     level.job = msgspec.structs.replace(level.job, buffering=buffering)
-    lane = LaneWork(last=LAST + 1, starts={"S[0]": LAST, "A[0]": LAST})
+    lane = Lane(LAST + 1, LAST + 1, {"S[0]": LAST, "A[0]": LAST})
     level.emit(lane, "S[0]", LAST + 1, rows)
     ((slot, (_, targets, _, _, payload)),) = level.out
     assert (slot, targets) == (1, ["A[0]"])

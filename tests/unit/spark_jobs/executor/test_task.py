@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from domain.execution.footprint import Footprint
-from domain.execution.job import Job, LaneWork, TaskReport
+from domain.execution.job import Job, TaskReport
+from domain.execution.lanes import Lane
 from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.level_context import Message
@@ -52,7 +53,7 @@ def sent(home: Path, *more: Message) -> tuple[list[Message], TaskReport]:
     """What the task of the level of V and W sends on, and its report."""
     partitions = ("V[0]", "W[0]")
     starts = dict.fromkeys(("S[0]", *partitions), 0)
-    job = Job(lane=LaneWork(last=EPOCHS, starts=starts), epochs=epochs_to(EPOCHS), progress=starts)
+    job = Job(lane=Lane(1, EPOCHS, starts), epochs=epochs_to(EPOCHS), progress=starts)
     layout = layout_of(SPEC, home.parent, *partitions, force=True)
     arriving = [(1, list(partitions), "S[0]", epoch, ROWS) for epoch in range(1, EPOCHS + 1)]
     records = iter([(0, None), *((0, message) for message in [*arriving, *more])])
