@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from domain.planning import Arrival
 from domain.recovery.blocking import everything_fits
 from domain.recovery.incident import (
     ENDED_PHASES,
@@ -34,20 +33,11 @@ _STATE_OF_PHASE = {
 }
 
 
-def situation_of(
-    *,
-    cases: Mapping[str, TopologyCase],
-    deployments: Mapping[str, Deployment],
-    nodes: Mapping[str, NodeView],
-    memory: Memory,
-    now: float,
-    awaited: int,
-    arrivals: tuple[Arrival, ...],
-    max_utilisation: float,
-    replaying: Mapping[str, frozenset[str]],
-    replay_reserve: float,
-) -> Situation:
-    """What the methods decide upon. awaited: replacements that have neither come nor failed."""
+def expedited(
+    cases: Mapping[str, TopologyCase], deployments: Mapping[str, Deployment], memory: Memory
+) -> frozenset[str]:
+    """Topologies that do not wait for replacements: an operator wants the nodes there are to be used, or all
+    that is to be restored is on nodes that are being drained."""
     asked = {
         name
         for name, generation in memory.asked.items()
@@ -60,33 +50,23 @@ def situation_of(
         and case.failed
         and {deployments[name].assignment.get(p) for p in case.failed} <= memory.drained
     }
+    return frozenset(asked | drained)
+
+
+def nodes_to_plan_with(
+    nodes: Mapping[str, NodeView], memory: Memory, now: float, max_utilisation: float
+) -> dict[str, NodeView]:
+    """The nodes as a plan made `now` may use them: with standbys where something has failed, without those on
+    which partitions did not run, and up to their limits."""
     failed = bool(memory.lost or memory.avoided)  # which is what standbys are kept for
-    return Situation(
-        cases=cases,
-        deployments=deployments,
-        nodes={
-            name: replace(
-                node,
-                usable=(node.usable or (failed and node.standby)) and not memory.avoids(name, now),
-                capacity=_capacity(node, memory, max_utilisation),
-            )
-            for name, node in nodes.items()
-        },
-        costs=memory.costs,
-        lost=frozenset(memory.lost),
-        expected=awaited,
-        expedited=frozenset(asked | drained),
-        max_utilisation=max_utilisation,
-        arrivals=arrivals,
-        drained=frozenset(memory.drained),
-        replaying=replaying,
-        replay_reserve=replay_reserve,
-        parked=memory.parked,
-        limited=frozenset(
-            name for name in memory.limits if memory.losses and memory.parked_by_policy.get(name)
-        ),
-        at_limit=frozenset(node for limits in memory.limits.values() for node in limits),
-    )
+    return {
+        name: replace(
+            node,
+            usable=(node.usable or (failed and node.standby)) and not memory.avoids(name, now),
+            capacity=_capacity(node, memory, max_utilisation),
+        )
+        for name, node in nodes.items()
+    }
 
 
 def _capacity(node: NodeView, memory: Memory, max_utilisation: float) -> float:

@@ -49,7 +49,8 @@ class State(StrEnum):
 
 
 ENDED_PHASES = frozenset({Phase.VERIFIED, Phase.DROPPED})
-PLAN_PHASES = frozenset({Phase.PLANNED, Phase.PUBLISHED, Phase.REPLAYING, Phase.VERIFYING})
+UNAPPLIED_PHASES = frozenset({Phase.PLANNED, Phase.PUBLISHED})
+PLAN_PHASES = UNAPPLIED_PHASES | {Phase.REPLAYING, Phase.VERIFYING}
 ENDED_STATES = frozenset({State.CLOSED, State.ABORTED})
 
 APPLIED_STATES = frozenset({"replaying", "running", "degraded", "paused", "completed"})
@@ -183,6 +184,11 @@ class TopologyCase:
     def anything_left(self) -> bool:
         """Whether anything is to be restored, moved or put back."""
         return bool(self.failed or self.moves or self.forced or self.rollback_pending)
+
+    @property
+    def unapplied(self) -> bool:
+        """Whether a plan is under way that its driver is not known to have applied."""
+        return self.phase in UNAPPLIED_PHASES
 
     @property
     def awaits_wave(self) -> bool:

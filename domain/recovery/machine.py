@@ -43,6 +43,7 @@ from domain.recovery.incident import (
     LIVE_STATES,
     PLAN_PHASES,
     TERMINAL_DRIVER_STATES,
+    UNAPPLIED_PHASES,
     Deployment,
     NodeView,
     Phase,
@@ -157,11 +158,10 @@ class IncidentMachine:
         case = self.cases.get(topology)
         if case is not None and case.under_way:
             return wording.restore_overtaken(topology, case.generation, self.number)
-        down = set(case.failed) if case is not None else set()
-        deployment = self.deployments.get(topology)
-        if deployment is not None:
+        down = self._still_failed(topology)
+        if topology in self.deployments:
             down |= self._down(topology)
-            if down and down <= deployment.topology.exclusive_partitions(self._parked(topology)):
+            if down and down <= self._held(topology):
                 return f"queries of topology {topology!r} are parked: unpark them first"
         return f"partitions of topology {topology!r} are down: recover it first" if down else ""
 
@@ -190,7 +190,7 @@ class IncidentMachine:
         if deployment is None or deployment.generation != event.generation:
             return []
         case = self.cases.get(event.topology)
-        if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+        if case is not None and case.unapplied:
             return []
         known = case.failed if case is not None else deployment.unassigned
         new = event.partitions & deployment.assignment.keys() - known
@@ -223,13 +223,11 @@ class IncidentMachine:
         )
         instructions = self._tell("evidence", wording.node_returned(event.node, event.evidence, kept), fact)
         for name, partitions in kept.items():
-            case = self.cases[name]
-            case.failed -= partitions
+            self.cases[name].failed -= partitions
             instructions.append(
                 MarkPartitions(topology=name, state="running", partitions=frozenset(partitions))
             )
-            if case.phase is Phase.FAILED and not case.anything_left:
-                instructions += self._transition(case, Phase.DROPPED, "its nodes came back before any plan")
+            instructions += self._drop_if_done(name, "its nodes came back before any plan")
         for request in self.requests.values():
             if request.lost_node == event.node and request.state == "pending":
                 instructions += self._give_up(request, f"not needed any more: {event.node} came back")
@@ -258,18 +256,14 @@ class IncidentMachine:
             for name, case in self.cases.items():
                 deployment = self.deployments.get(name)
                 if deployment is not None:
-                    held = deployment.topology.exclusive_partitions(self._parked(name))
                     mine = {p for p in case.failed if deployment.assignment.get(p) == node}
-                    kept[name] = mine - case.unrestored - held
-        kept = {name: partitions for name, partitions in kept.items() if partitions}
+                    if mine := mine - case.unrestored - self._held(name):
+                        kept[name] = mine
         fact = facts.Arrived(node, {name: tuple(sorted(partitions)) for name, partitions in kept.items()})
         instructions = self._tell("step", wording.activated(node, kept), fact)
         for name, partitions in kept.items():
-            case = self.cases[name]
-            case.failed -= partitions
-            if case.phase is Phase.FAILED and not case.anything_left:
-                why = "what was to move may stay where it is"
-                instructions += self._transition(case, Phase.DROPPED, why)
+            self.cases[name].failed -= partitions
+            instructions += self._drop_if_done(name, "what was to move may stay where it is")
         return instructions
 
     def _on_drain(self, event: events.DrainAsked) -> Instructions:
@@ -320,11 +314,9 @@ class IncidentMachine:
             return self._keep_parked(event, by_policy & event.named)
         if deployment is None or (event.queries == before and event.limits == limits):
             return []
-        case = self.cases.get(event.topology)
-        failed = case.failed if case is not None else frozenset[str]()
         queries = event.queries
         held = deployment.topology.exclusive_partitions(queries)
-        if queries and held.isdisjoint(failed | deployment.assignment.keys()):
+        if queries and held.isdisjoint(self._still_failed(event.topology) | deployment.assignment.keys()):
             if queries - before:
                 return self._tell("stimulus", wording.nothing_to_park(event.topology, queries))
             # Others need all that runs for these, so what the policy has parked of them returns as well.
@@ -396,7 +388,7 @@ class IncidentMachine:
 
     def _on_refused(self, event: events.PlanRefused) -> Instructions:
         """Another plan got into ZooKeeper first: what ours was to restore is failed still."""
-        case = self._case_of_plan(event.topology, event.generation, {Phase.PLANNED, Phase.PUBLISHED})
+        case = self._case_of_plan(event.topology, event.generation, UNAPPLIED_PHASES)
         deployment = self.deployments.get(event.topology)
         if case is None or deployment is None or event.in_force <= event.generation:
             return []
@@ -421,7 +413,7 @@ class IncidentMachine:
         case, deployment = self.cases.get(event.topology), self.deployments.get(event.topology)
         if case is None or deployment is None:
             return []
-        held = deployment.topology.exclusive_partitions(self._parked(case.name))
+        held = self._held(case.name)
         acts = acting.in_force(event, deployment, plan=case.generation)
         acts = {
             p: node for p, node in acts.items() if p not in held and not self._leaves(deployment, p, node)
@@ -437,9 +429,7 @@ class IncidentMachine:
         fact = facts.TakenOver(topology=case.name, acting=taken)
         instructions = self._tell("evidence", wording.taken_over(case.name, taken), fact)
         instructions.append(MarkPartitions(topology=case.name, state="running", partitions=frozenset(taken)))
-        if case.phase is Phase.FAILED and not case.anything_left:
-            instructions += self._transition(case, Phase.DROPPED, "replicas have taken over what was lost")
-        return instructions
+        return [*instructions, *self._drop_if_done(case.name, "replicas have taken over what was lost")]
 
     def _leaves(self, deployment: Deployment, partition: str, node: str) -> bool:
         """Whether it is known to run on this node, which is being drained."""
@@ -482,7 +472,7 @@ class IncidentMachine:
         and the story says once what an operator can do."""
         told = self.memory.refused.get(case.name)
         again = told is not None and told.generation == case.generation
-        if case.phase not in (Phase.PLANNED, Phase.PUBLISHED) or (again and not event.restorable):
+        if not case.unapplied or (again and not event.restorable):
             return []
         fact = facts.Refused(
             topology=case.name,
@@ -631,7 +621,7 @@ class IncidentMachine:
         text = f"{event.actor} asked to replan with the present nodes: {event.reason}."
         instructions = self._tell("stimulus", text, fact)
         for case in self.cases.values():
-            if case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+            if case.unapplied:
                 instructions += self._transition(case, Phase.FAILED, f"{event.actor} asked to replan")
         return instructions
 
@@ -810,7 +800,7 @@ class IncidentMachine:
             case = self.cases[name] = TopologyCase(name=name, generation=deployment.before)
             instructions.append(Involve(topology=name))
             instructions += self._down_since_before(case, partitions)
-        elif case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+        elif case.unapplied:
             instructions += self._transition(case, Phase.FAILED, why) if down else []
         elif case.phase is Phase.VERIFYING:
             instructions += self._transition(case, Phase.REPLAYING, why)
@@ -824,6 +814,13 @@ class IncidentMachine:
                 MarkPartitions(topology=name, state="failed", partitions=frozenset(partitions))
             )
         return instructions
+
+    def _drop_if_done(self, name: str, why: str) -> Instructions:
+        """Nothing has failed any more of a topology for which no plan was made."""
+        case = self.cases[name]
+        if case.phase is not Phase.FAILED or case.anything_left:
+            return []
+        return self._transition(case, Phase.DROPPED, why)
 
     def _down_since_before(self, case: TopologyCase, partitions: Collection[str]) -> Instructions:
         """An incident that was aborted leaves partitions on lost nodes; no new plan may name these."""
@@ -864,7 +861,7 @@ class IncidentMachine:
         alive = self._alive()
         for name, deployment in sorted(self.deployments.items()):
             case = self.cases.get(name)
-            if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+            if case is not None and case.unapplied:
                 continue  # what the plan restores, the driver does not leave where it is
             down = acting.astray(deployment, self.nodes)
             if case is not None and case.phase not in ENDED_PHASES:
@@ -883,11 +880,10 @@ class IncidentMachine:
         instructions: Instructions = []
         for name, deployment in sorted(self.deployments.items()):
             case = self.cases.get(name)
-            if case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED):
+            if case is not None and case.unapplied:
                 continue
-            failed = case.failed if case is not None else frozenset[str]()
             placed = deployment.assignment.items()
-            there = {p for p, node in placed if node in self.memory.drained} - failed
+            there = {p for p, node in placed if node in self.memory.drained} - self._still_failed(name)
             if there:
                 instructions += self._fail(name, there, "it runs on a drained node", down=False)
                 fact = facts.StillFailed(self._failed({name: there}))
@@ -901,16 +897,15 @@ class IncidentMachine:
         instructions: Instructions = []
         for name, queries in sorted(self.memory.parked.items()):
             deployment, case = self.deployments.get(name), self.cases.get(name)
-            under_way = case is not None and case.phase in (Phase.PLANNED, Phase.PUBLISHED)
-            if deployment is not None and not under_way:
+            if deployment is not None and not (case is not None and case.unapplied):
                 instructions += self._stop_parked(name, queries, f"{name} runs what is parked.")
         return instructions
 
     def _stop_parked(self, name: str, queries: frozenset[str], text: str = "") -> Instructions:
         """What only these queries need is to stop, if it runs."""
-        deployment, case = self.deployments[name], self.cases.get(name)
-        failed = case.failed if case is not None else frozenset[str]()
-        stop = deployment.topology.exclusive_partitions(queries) & deployment.assignment.keys() - failed
+        deployment = self.deployments[name]
+        runs = deployment.assignment.keys() - self._still_failed(name)
+        stop = deployment.topology.exclusive_partitions(queries) & runs
         if not stop:
             return []
         instructions = self._fail(name, stop, "queries are to be parked", down=False)
@@ -1073,13 +1068,21 @@ class IncidentMachine:
         # When nodes are expected takes a while to work out, so it is done only for planners that ask.
         looks_ahead = any(policy.planner == LookAhead.name for policy in policies)
         settled = self._settled()
-        return decisions.situation_of(
+        memory = self.memory
+        return Situation(
             cases=self.cases,
             deployments=self.deployments,
-            nodes=self.nodes,
-            memory=self.memory,
-            now=self.now,
-            awaited=len(replacements.expected(requests)),
+            nodes=decisions.nodes_to_plan_with(self.nodes, memory, self.now, self.max_utilisation),
+            costs=memory.costs,
+            lost=frozenset(memory.lost),
+            drained=frozenset(memory.drained),
+            expedited=decisions.expedited(self.cases, self.deployments, memory),
+            parked=memory.parked,
+            limited=frozenset(
+                name for name in memory.limits if memory.losses and memory.parked_by_policy.get(name)
+            ),
+            at_limit=frozenset(node for limits in memory.limits.values() for node in limits),
+            expected=len(replacements.expected(requests)),
             arrivals=replacements.arrivals(
                 requests,
                 delay=self.delay,
@@ -1093,7 +1096,7 @@ class IncidentMachine:
             replaying={
                 name: replaying(
                     case,
-                    caught_up=self.memory.caught_up,
+                    caught_up=memory.caught_up,
                     settled=settled,
                     now=self.now,
                     back=self._of_wave(case),
@@ -1298,6 +1301,15 @@ class IncidentMachine:
 
     def _parked(self, topology: str) -> frozenset[str]:
         return self.memory.parked.get(topology, frozenset())
+
+    def _held(self, topology: str) -> frozenset[str]:
+        """Partitions of a deployed topology that only parked queries need."""
+        return self.deployments[topology].topology.exclusive_partitions(self._parked(topology))
+
+    def _still_failed(self, topology: str) -> set[str]:
+        """Partitions that are down or are to move; a copy."""
+        case = self.cases.get(topology)
+        return set(case.failed) if case is not None else set()
 
     def _load_of_a_node(self) -> float:
         """CPU percent that every node has besides its partitions, also one that is still to come."""

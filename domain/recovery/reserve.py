@@ -36,7 +36,7 @@ def replaying(
     """Partitions of a case that are being restored, have missed epochs to replay, or have just caught up.
     caught_up: topology -> generation of the plan that is known to work live. settled: every query that has
     what it needs is available. back: what its last plan restores."""
-    under_way = case.phase in (Phase.PLANNED, Phase.PUBLISHED, Phase.REPLAYING)
+    under_way = case.unapplied or case.phase is Phase.REPLAYING
     if not under_way or (settled and caught_up.get(case.name) == case.generation):
         return frozenset()
     if case.applied_at is not None and now - case.applied_at > PATIENCE:

@@ -217,13 +217,13 @@ def test_a_look_at_many_topologies_reads_nodes_and_homes_once(monkeypatch: pytes
 
         monkeypatch.setattr(module, name, counting)
 
-    count(decisions, "situation_of")
+    count(decisions, "expedited")
     count(IncidentMachine, "_alive")
     for topologies in (1, 5):
         subject = machine(topologies=topologies, method="incremental")
         counted.clear()
         subject.handle_stimulus(NodesLost(at=1.0, nodes={"node-2": "silent", "node-3": "silent"}))
-        assert counted["situation_of"] == 1
+        assert counted["expedited"] == 1
         counted.clear()
         subject._overlooked()  # after each event
         assert counted["_alive"] == 1
