@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
@@ -14,6 +16,7 @@ from controlplane.events.models import Operation
 from controlplane.events.operations import operation_fail, operation_start, operation_succeed
 from controlplane.incidents.actions import incident_order
 from controlplane.incidents.balancing import rebalance_now
+from controlplane.incidents.models import Incident
 from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
@@ -69,14 +72,6 @@ def _elsewhere(coordination: WorkerSession, operation: Operation) -> None:
     """Nothing: the launcher has a process do it (`workers/launcher/operation_processes.py`)."""
 
 
-def _pause(coordination: WorkerSession, operation: Operation) -> None:
-    _set_paused(coordination, operation, paused=True)
-
-
-def _resume(coordination: WorkerSession, operation: Operation) -> None:
-    _set_paused(coordination, operation, paused=False)
-
-
 def _set_paused(coordination: WorkerSession, operation: Operation, *, paused: bool) -> None:
     def changed(control: Control) -> Control:
         return msgspec.structs.replace(control, paused=paused)
@@ -86,49 +81,34 @@ def _set_paused(coordination: WorkerSession, operation: Operation, *, paused: bo
 
 
 def _recover(coordination: WorkerSession, operation: Operation) -> None:
-    if "incident" in operation.result:  # an earlier attempt got as far as this
-        number = int(operation.result["incident"])
-    else:
-        with transaction.atomic():
-            incident = recover_now(
-                topology=operation.target,
-                actor=operation.requested_by,
-                reason=operation.reason,
-                checkpoint=operation.parameters.get("checkpoint"),
-            )
-            number = incident.number
-            operation_start(operation=operation, result={"incident": number})
-    incident_step(coordination, number)
-    operation_succeed(operation=operation, result={"incident": number})
+    _by_incident(coordination, operation, recover_now, checkpoint=operation.parameters.get("checkpoint"))
 
 
 def _rebalance(coordination: WorkerSession, operation: Operation) -> None:
+    _by_incident(coordination, operation, rebalance_now)
+
+
+def _park(coordination: WorkerSession, operation: Operation) -> None:
+    _by_incident(coordination, operation, queries_park, queries=operation.parameters.get("queries", ()))
+
+
+def _unpark(coordination: WorkerSession, operation: Operation) -> None:
+    _by_incident(coordination, operation, queries_unpark, queries=operation.parameters.get("queries", ()))
+
+
+def _by_incident(
+    coordination: WorkerSession, operation: Operation, order: Callable[..., Incident], **terms: Any
+) -> None:
+    """Carry out what an incident does. The order and the note that it was given are one transaction, so that
+    a repeat goes on with the incident."""
     if "incident" in operation.result:  # an earlier attempt got as far as this
         number = int(operation.result["incident"])
     else:
         with transaction.atomic():
-            incident = rebalance_now(
-                topology=operation.target, actor=operation.requested_by, reason=operation.reason
-            )
-            number = incident.number
+            number = order(
+                topology=operation.target, actor=operation.requested_by, reason=operation.reason, **terms
+            ).number
             operation_start(operation=operation, result={"incident": number})
-    incident_step(coordination, number)
-    operation_succeed(operation=operation, result={"incident": number})
-
-
-def _park(coordination: WorkerSession, operation: Operation) -> None:
-    """Park or unpark queries; the order and the note that it was given are one transaction."""
-    change = queries_park if operation.kind == OperationKind.TOPOLOGY_PARK else queries_unpark
-    if "incident" not in operation.result:
-        with transaction.atomic():
-            incident = change(
-                topology=operation.target,
-                queries=operation.parameters.get("queries", ()),
-                actor=operation.requested_by,
-                reason=operation.reason,
-            )
-            operation_start(operation=operation, result={"incident": incident.number})
-    number = int(operation.result["incident"])
     incident_step(coordination, number)
     operation_succeed(operation=operation, result={"incident": number})
 
@@ -190,11 +170,11 @@ _ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.TOPOLOGY_REBALANCE: _rebalance,
     OperationKind.TOPOLOGY_RESTORE: _recover,
     OperationKind.TOPOLOGY_PARK: _park,
-    OperationKind.TOPOLOGY_UNPARK: _park,
+    OperationKind.TOPOLOGY_UNPARK: _unpark,
     OperationKind.TOPOLOGY_VERIFY: _elsewhere,
     OperationKind.TOPOLOGY_SAVEPOINT: _elsewhere,
-    OperationKind.TOPOLOGY_PAUSE: _pause,
-    OperationKind.TOPOLOGY_RESUME: _resume,
+    OperationKind.TOPOLOGY_PAUSE: partial(_set_paused, paused=True),
+    OperationKind.TOPOLOGY_RESUME: partial(_set_paused, paused=False),
     OperationKind.NODE_DRAIN: _drain,
     OperationKind.NODE_ACTIVATE: _activate,
     OperationKind.NODE_FAIL: _fail,

@@ -36,9 +36,7 @@ NOT_SERVICES = {
     ("controlplane/events/services.py", "writing"): "makes services",
     ("controlplane/retention/services.py", "_step"): "deletes only; a test of its own",
     ("controlplane/snapshot/document.py", "_consistent_read"): "reads",
-    ("workers/operations.py", "_rebalance"): "calls services",
-    ("workers/operations.py", "_park"): "calls services",
-    ("workers/operations.py", "_recover"): "calls services",
+    ("workers/operations.py", "_by_incident"): "calls services",
     ("workers/operations.py", "_order"): "calls services",
 }
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.errors import Conflict, Missing
 from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.services import incident_advance
-from controlplane.lifecycle.parking import topology_park
+from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.telemetry import topology_metrics_apply
 from domain.recovery.events import AbortAsked, Looked
+from tests.browser.coordinating import Alone
 from tests.unit.controlplane.incidents.places import now
 from tests.unit.controlplane.specs import BY, epoch_report
+from workers.operations import operation_run
 
 CPU = 0.1
 
@@ -110,3 +114,13 @@ def test_only_what_runs_can_be_parked(running: Topology) -> None:
     Topology.objects.update(status="recovering")
     with pytest.raises(Conflict, match="only queries that run"):
         topology_park(name="counts", queries=["O1[0]"], **BY)
+
+
+def test_an_order_is_carried_out_at_its_first_attempt(running: Topology) -> None:
+    """The first one ended with a `KeyError` behind the transaction, and the sweep made the second."""
+    coordination: Any = Alone()
+    for ask in (topology_park, topology_unpark):
+        asked = ask(name="counts", queries=["O1[0]"], **BY)
+        operation_run(coordination, str(asked.pk))
+        asked.refresh_from_db()
+        assert (asked.state, asked.result) == ("succeeded", {"incident": 1})
