@@ -29,12 +29,13 @@ from kombu.entity import Queue  # noqa: E402
 
 SWEEP_INTERVAL = 2.0
 TRIM_INTERVAL = 60.0
-BALANCE_INTERVAL = 15.0
-REPLICAS_INTERVAL = 10.0
-CORRECTIONS_INTERVAL = 10.0
-MEASURE_INTERVAL = 10.0
-WEBHOOK_SWEEP_INTERVAL = 5.0
-ALERTS_INTERVAL = 5.0
+
+
+def _every(seconds: float, task: str, *, waits: float | None = None) -> dict[str, Any]:
+    """How beat sends a task. One that waits in its queue longer than `waits` seconds, by default until the
+    next one is sent, is worthless: the next one does the same."""
+    return {"task": task, "schedule": seconds, "options": {"expires": waits or seconds, "retry": False}}
+
 
 django.setup()
 
@@ -42,7 +43,6 @@ app = Celery("resurge")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
     task_queues=[Queue(name) for name in ("detection", "recovery", "webhooks")],  # type: ignore[no-untyped-call]
-    task_soft_time_limit=None,
     # Redis may be restarted at any time: reconnect for ever, at once and after an hour alike.
     broker_connection_retry=True,
     broker_connection_retry_on_startup=True,
@@ -55,47 +55,14 @@ app.conf.update(
     worker_send_task_events=False,
     beat_scheduler="workers.beat:Beat",
     beat_schedule={
-        # A sweep that waited longer than its interval is worthless: the next one does the same.
-        "sweep": {
-            "task": "recovery.sweep",
-            "schedule": SWEEP_INTERVAL,
-            "options": {"queue": "recovery", "expires": 2 * SWEEP_INTERVAL, "retry": False},
-        },
-        "balance": {
-            "task": "recovery.balance",
-            "schedule": BALANCE_INTERVAL,
-            "options": {"queue": "recovery", "expires": BALANCE_INTERVAL, "retry": False},
-        },
-        "replicas": {
-            "task": "recovery.replicas",
-            "schedule": REPLICAS_INTERVAL,
-            "options": {"queue": "recovery", "expires": REPLICAS_INTERVAL, "retry": False},
-        },
-        "corrections": {
-            "task": "recovery.corrections",
-            "schedule": CORRECTIONS_INTERVAL,
-            "options": {"queue": "recovery", "expires": CORRECTIONS_INTERVAL, "retry": False},
-        },
-        "measure": {
-            "task": "maintenance.measure",
-            "schedule": MEASURE_INTERVAL,
-            "options": {"queue": "recovery", "expires": MEASURE_INTERVAL, "retry": False},
-        },
-        "alerts": {
-            "task": "recovery.alerts",
-            "schedule": ALERTS_INTERVAL,
-            "options": {"queue": "recovery", "expires": ALERTS_INTERVAL, "retry": False},
-        },
-        "trim": {
-            "task": "maintenance.trim",
-            "schedule": TRIM_INTERVAL,
-            "options": {"queue": "recovery", "expires": TRIM_INTERVAL, "retry": False},
-        },
-        "webhooks": {
-            "task": "webhooks.sweep",
-            "schedule": WEBHOOK_SWEEP_INTERVAL,
-            "options": {"queue": "webhooks", "expires": 2 * WEBHOOK_SWEEP_INTERVAL, "retry": False},
-        },
+        "sweep": _every(SWEEP_INTERVAL, "recovery.sweep", waits=2 * SWEEP_INTERVAL),
+        "balance": _every(15.0, "recovery.balance"),
+        "replicas": _every(10.0, "recovery.replicas"),
+        "corrections": _every(10.0, "recovery.corrections"),
+        "measure": _every(10.0, "maintenance.measure"),
+        "alerts": _every(5.0, "recovery.alerts"),
+        "trim": _every(TRIM_INTERVAL, "maintenance.trim"),
+        "webhooks": _every(5.0, "webhooks.sweep", waits=10.0),
     },
 )
 app.autodiscover_tasks(["workers", "controlplane.webhooks"], related_name="tasks", force=True)

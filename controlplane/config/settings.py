@@ -260,7 +260,6 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 0
 CELERY_WORKER_DISABLE_PREFETCH = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 60,
     "socket_timeout": 5,
@@ -268,12 +267,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "health_check_interval": 10,
 }
 CELERY_TASK_DEFAULT_QUEUE = "recovery"
-CELERY_TASK_ROUTES = {
-    "recovery.*": {"queue": "recovery"},
-    "maintenance.*": {"queue": "recovery"},
-    "detection.*": {"queue": "detection"},
-    "webhooks.*": {"queue": "webhooks"},
-}
+CELERY_TASK_ROUTES = {"webhooks.*": {"queue": "webhooks"}}
 CELERY_TIMEZONE = "UTC"
 
 LOGGING = logging_configuration(RESURGE.log_level)
