@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from controlplane.api.events.serializers import OperationSerializer
 from controlplane.api.fields import StrictSerializer, TextField
+from controlplane.api.preconditions import expected_of
 from controlplane.errors import Invalid
 from controlplane.events.choices import Channel
 from controlplane.events.models import Operation
@@ -89,10 +90,25 @@ def reason_of(request: Request) -> str:
 def told_of(request: Request, kind: type[ReasonSerializer]) -> dict[str, Any]:
     """What a body says, or (for DELETE, which may have none) the query. Raises `ValidationError`."""
     in_query = "reason" in request.query_params and not request.data
-    serializer = kind(data=request.query_params.dict() if in_query else request.data)
+    return _valid(kind(data=request.query_params.dict() if in_query else request.data))
+
+
+def body_of(request: Request, kind: type[serializers.Serializer]) -> dict[str, Any]:
+    """What a body says. Raises `ValidationError`."""
+    return _valid(kind(data=request.data))
+
+
+def changes_of(request: Request, kind: type[ReasonSerializer]) -> dict[str, Any]:
+    """What a PATCH asks for, as keyword arguments of the service: the `changes`, the reason, what is expected
+    to be there, and who asks. Raises `ValidationError` or `ParseError`."""
+    changes = body_of(request, kind)
+    reason = changes.pop("reason")
+    return {"changes": changes, "reason": reason, "expected": expected_of(request), **caller(request)}
+
+
+def _valid(serializer: serializers.Serializer) -> dict[str, Any]:
     serializer.is_valid(raise_exception=True)
-    told: dict[str, Any] = serializer.validated_data
-    return told
+    return dict(serializer.validated_data)
 
 
 def idempotency_key(request: Request) -> str:

@@ -14,7 +14,7 @@ from rest_framework.response import Response
 
 from controlplane.accounts.roles import ROLES, VIEWER, role_of
 from controlplane.accounts.services import token_create, token_revoke
-from controlplane.api.requests import REASON, ErrorsSerializer, ReasonSerializer, caller, reason_of
+from controlplane.api.requests import REASON, ErrorsSerializer, ReasonSerializer, body_of, caller, reason_of
 from controlplane.api.views import RestView, RestViewSet
 
 LONGEST_HOURS = 100_000
@@ -106,9 +106,7 @@ class TokenViewSet(mixins.ListModelMixin, RestViewSet):
         request=TokenCreateSerializer, responses={201: TokenCreatedSerializer, 409: ErrorsSerializer}
     )
     def create(self, request: Request) -> Response:
-        serializer = TokenCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, TokenCreateSerializer)
         hours = given.get("lifetime_hours")
         row, text = token_create(
             user=request.user,

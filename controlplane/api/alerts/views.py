@@ -37,7 +37,9 @@ from controlplane.api.requests import (
     REASON,
     ErrorsSerializer,
     ReasonSerializer,
+    body_of,
     caller,
+    changes_of,
     reason_of,
 )
 from controlplane.api.views import RestViewSet
@@ -89,11 +91,10 @@ class AlertRuleViewSet(mixins.ListModelMixin, RestViewSet):
     )
     def create(self, request: Request) -> Response:
         """Make a rule. It is looked at every five seconds from now on."""
-        serializer = RuleCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        given = body_of(request, RuleCreateSerializer)
 
         def create() -> Response:
-            rule = rule_create(**serializer.validated_data, **caller(request))
+            rule = rule_create(**given, **caller(request))
             response = _rule(rule, code=status.HTTP_201_CREATED)
             response.headers["Location"] = f"/api/v1/alert-rules/{rule.name}/"
             return response
@@ -143,14 +144,7 @@ class AlertRuleViewSet(mixins.ListModelMixin, RestViewSet):
     def partial_update(self, request: Request, name: str) -> Response:
         """Change some fields. Alerts go on and are judged by the new values; those of a rule that is switched
         off end."""
-        serializer = RuleUpdateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        changes = dict(serializer.validated_data)
-        reason = changes.pop("reason")
-        rule = rule_update(
-            name=name, changes=changes, reason=reason, expected=expected_of(request), **caller(request)
-        )
-        return _rule(rule)
+        return _rule(rule_update(name=name, **changes_of(request, RuleUpdateSerializer)))
 
     @extend_schema(parameters=[REASON, IF_MATCH], responses={204: None, 404: ErrorsSerializer, **STALE})
     def destroy(self, request: Request, name: str) -> Response:
@@ -184,11 +178,10 @@ class SilenceViewSet(mixins.ListModelMixin, RestViewSet):
     def create(self, request: Request) -> Response:
         """Tell webhooks nothing of these alerts until then. Their states go on, and pages show them as
         silenced."""
-        serializer = SilenceCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
+        given = body_of(request, SilenceCreateSerializer)
 
         def create() -> Response:
-            silence = silence_create(**serializer.validated_data, **caller(request))
+            silence = silence_create(**given, **caller(request))
             response = _silence(silence, code=status.HTTP_201_CREATED)
             response.headers["Location"] = f"/api/v1/silences/{silence.pk}/"
             return response

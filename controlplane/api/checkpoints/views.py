@@ -22,7 +22,7 @@ from controlplane.api.checkpoints.serializers import (
     SavepointSerializer,
 )
 from controlplane.api.listing import TupleListMixin
-from controlplane.api.requests import REASON, ErrorsSerializer, caller, reason_of
+from controlplane.api.requests import REASON, ErrorsSerializer, body_of, caller, reason_of
 from controlplane.api.topologies.parts import OfTopology
 from controlplane.api.views import RestViewSet
 from controlplane.checkpoints.models import Checkpoint, Savepoint
@@ -73,17 +73,8 @@ class TopologySavepointView(ActionsMixin, OfTopology):
 
         The operation succeeds once all of it is stored. Deploy with `start: savepoint` begins with one.
         """
-        serializer = SavepointCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
-        return self.act(
-            request,
-            savepoint_request,
-            topology=topology,
-            name=given["name"],
-            checkpoint=given.get("checkpoint"),
-            reason=given["reason"],
-        )
+        given = body_of(request, SavepointCreateSerializer)
+        return self.act(request, savepoint_request, topology=topology, **given)
 
 
 class SavepointViewSet(mixins.ListModelMixin, RestViewSet):

@@ -25,6 +25,7 @@ from controlplane.api.incidents.serializers import (
 )
 from controlplane.api.listing import Rows, TupleListMixin, rows_shown
 from controlplane.api.renderers import FastJSONRenderer
+from controlplane.api.requests import body_of
 from controlplane.api.topologies.parts import OfTopology
 from controlplane.api.views import RestViewSet
 from controlplane.events.choices import OperationKind
@@ -115,15 +116,9 @@ class IncidentViewSet(ActionsMixin, TupleListMixin, mixins.RetrieveModelMixin, R
     @action(detail=True, methods=["post"])
     def approve(self, request: Request, number: str) -> Response:
         """Have a proposed plan carried out: the one given, or all that are proposed now."""
-        serializer = ApproveSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        return self.act(
-            request,
-            incident_action,
-            kind=OperationKind.INCIDENT_APPROVE,
-            number=int(number),
-            **serializer.validated_data,
-        )
+        given = body_of(request, ApproveSerializer)
+        kind = OperationKind.INCIDENT_APPROVE
+        return self.act(request, incident_action, kind=kind, number=int(number), **given)
 
     @ACTION
     @action(detail=True, methods=["post"])

@@ -6,14 +6,15 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from controlplane.api.preconditions import ETAG, IF_MATCH, expected_of, tagged
+from controlplane.api.filtering import asked_of
+from controlplane.api.preconditions import ETAG, IF_MATCH, tagged
 from controlplane.api.replication.serializers import (
     ReplicasSerializer,
     ReplicasUpdateSerializer,
     ReplicationPlanSerializer,
     ReplicationQuestionSerializer,
 )
-from controlplane.api.requests import ErrorsSerializer, caller
+from controlplane.api.requests import ErrorsSerializer, changes_of
 from controlplane.api.views import RestView
 from controlplane.lifecycle.recovery_terms import topology_policy_set
 from controlplane.replication.answering import replication_plan_answer
@@ -32,9 +33,7 @@ class ReplicationPlanView(RestView):
     )
     def get(self, request: Request, topology: str) -> Response:
         """From the rates of the last epoch, at most ten seconds ago."""
-        question = ReplicationQuestionSerializer(data=request.query_params.dict())
-        question.is_valid(raise_exception=True)
-        answer = replication_plan_answer(topology, **question.validated_data)
+        answer = replication_plan_answer(topology, **asked_of(request, ReplicationQuestionSerializer))
         return Response(ReplicationPlanSerializer(answer).data)
 
 
@@ -56,14 +55,9 @@ class ReplicasView(RestView):
     )
     def patch(self, request: Request, topology: str) -> Response:
         """Change what the policy says of replicas; they come and go within the next looks."""
-        serializer = ReplicasUpdateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = dict(serializer.validated_data)
-        reason = given.pop("reason")
-        changes = {f"replication_{field}": value for field, value in given.items()}
-        topology_policy_set(
-            name=topology, changes=changes, reason=reason, expected=expected_of(request), **caller(request)
-        )
+        given = changes_of(request, ReplicasUpdateSerializer)
+        changes = {f"replication_{field}": value for field, value in given.pop("changes").items()}
+        topology_policy_set(name=topology, changes=changes, **given)
         return self._shown(topology)
 
     def _shown(self, topology: str) -> Response:

@@ -21,7 +21,7 @@ from controlplane.api.preconditions import (
     not_modified,
     tagged,
 )
-from controlplane.api.requests import ErrorsSerializer, caller
+from controlplane.api.requests import ErrorsSerializer, body_of, caller, changes_of
 from controlplane.api.topologies.filtersets import (
     AvailabilityFilters,
     PartitionFilters,
@@ -121,9 +121,7 @@ class QueryViewSet(OfTopology, TupleListMixin):
         responses={200: QuerySerializer, 412: ErrorsSerializer},
     )
     def partial_update(self, request: Request, topology: str, query: str) -> Response:
-        serializer = QueryUpdateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, QueryUpdateSerializer)
         query_priorities_set(
             topology=topology,
             priorities={query: given["priority"]},
@@ -141,9 +139,7 @@ class QueryViewSet(OfTopology, TupleListMixin):
     )
     def priorities(self, request: Request, topology: str) -> Response:
         """Set the priorities of several queries as one change."""
-        serializer = QueryPrioritiesSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, QueryPrioritiesSerializer)
         rows = query_priorities_set(
             topology=topology,
             priorities=given["priorities"],
@@ -190,13 +186,7 @@ class PolicyViewSet(OfTopology):
     )
     def partial_update(self, request: Request, topology: str) -> Response:
         """Change some of it, also in the middle of an incident."""
-        serializer = PolicyUpdateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = dict(serializer.validated_data)
-        reason = given.pop("reason")
-        row = topology_policy_set(
-            name=topology, changes=given, reason=reason, expected=expected_of(request), **caller(request)
-        )
+        row = topology_policy_set(name=topology, **changes_of(request, PolicyUpdateSerializer))
         return tagged(PolicySerializer(row).data, policy_tag(row))
 
 

@@ -18,7 +18,7 @@ from controlplane.api.health import HEALTHS, healths_of
 from controlplane.api.idempotency import once
 from controlplane.api.parsers import PlainJSONParser, YamlSpecificationParser
 from controlplane.api.preconditions import ETAG, IF_MATCH, IF_MATCH_REQUIRED, expected_of, tagged
-from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, caller, told_of
+from controlplane.api.requests import IDEMPOTENCY_KEY, REASON, ErrorsSerializer, body_of, caller, told_of
 from controlplane.api.topologies.filtersets import TopologyFilters
 from controlplane.api.topologies.serializers import (
     ContinuationSerializer,
@@ -140,9 +140,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
     )
     def create(self, request: Request) -> Response:
         """Accept a specification as a new topology. Nothing runs until it is deployed."""
-        serializer = TopologyCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, TopologyCreateSerializer)
 
         def create() -> Response:
             with lines_known(given):
@@ -170,9 +168,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
     )
     def update(self, request: Request, name: str) -> Response:
         """Replace the whole specification; only while the topology is not deployed."""
-        serializer = TopologyUpdateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, TopologyUpdateSerializer)
         with lines_known(given):
             topology_update(
                 name=name,
@@ -208,17 +204,14 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
     @action(detail=False, methods=["post"], pagination_class=None)
     def validate(self, request: Request) -> Response:
         """Say everything that is wrong with a specification, each fault with its path. Changes nothing."""
-        serializer = TopologySourceSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        return Response(VerdictSerializer(specification_check(serializer.validated_data)).data)
+        found = specification_check(body_of(request, TopologySourceSerializer))
+        return Response(VerdictSerializer(found).data)
 
     @action_schema(DeploySerializer)
     @action(detail=True, methods=["post"])
     def deploy(self, request: Request, name: str) -> Response:
         """Start the newest version: from nothing, from the newest checkpoint, or from a savepoint."""
-        serializer = DeploySerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, DeploySerializer)
         return self.act(
             request,
             topology_deploy,
@@ -285,9 +278,7 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
     @action(detail=True, methods=["post"])
     def restore(self, request: Request, name: str) -> Response:
         """Put all of it back to a checkpoint that is still in storage, and replay from there."""
-        serializer = RestoreSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        return self.act(request, topology_restore, name=name, **serializer.validated_data)
+        return self.act(request, topology_restore, name=name, **body_of(request, RestoreSerializer))
 
     @action_schema(ParkSerializer)
     @action(detail=True, methods=["post"])
@@ -297,17 +288,13 @@ class TopologyViewSet(ActionsMixin, mixins.ListModelMixin, RestViewSet):
         The incident that this opens stays open, and no checkpoint completes, until all are unparked. Where
         the guarantee is bounded they return without what came meanwhile.
         """
-        serializer = ParkSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        return self.act(request, topology_park, name=name, **serializer.validated_data)
+        return self.act(request, topology_park, name=name, **body_of(request, ParkSerializer))
 
     @action_schema(UnparkSerializer)
     @action(detail=True, methods=["post"])
     def unpark(self, request: Request, name: str) -> Response:
         """Let parked queries return as soon as there is room."""
-        serializer = UnparkSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        return self.act(request, topology_unpark, name=name, **serializer.validated_data)
+        return self.act(request, topology_unpark, name=name, **body_of(request, UnparkSerializer))
 
     @ACTION
     @action(detail=True, methods=["post"])

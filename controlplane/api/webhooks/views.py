@@ -19,7 +19,9 @@ from controlplane.api.requests import (
     REASON,
     ErrorsSerializer,
     ReasonSerializer,
+    body_of,
     caller,
+    changes_of,
     reason_of,
 )
 from controlplane.api.views import RestViewSet
@@ -75,9 +77,7 @@ class WebhookViewSet(mixins.ListModelMixin, RestViewSet):
     )
     def create(self, request: Request) -> Response:
         """Create a webhook. The answer holds the secret that signs its deliveries; it is not shown again."""
-        serializer = WebhookCreateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        webhook, secret = webhook_create(**serializer.validated_data, **caller(request))
+        webhook, secret = webhook_create(**body_of(request, WebhookCreateSerializer), **caller(request))
         response = _shown(webhook.pk, code=status.HTTP_201_CREATED, secret=secret)
         response.headers["Location"] = f"/api/v1/webhooks/{webhook.pk}/"
         return response
@@ -90,17 +90,7 @@ class WebhookViewSet(mixins.ListModelMixin, RestViewSet):
     def partial_update(self, request: Request, pk: str) -> Response:
         """Change some fields. Disabling gives up the pending deliveries; enabling starts with the next
         event."""
-        serializer = WebhookUpdateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        changes = dict(serializer.validated_data)
-        reason = changes.pop("reason")
-        webhook_update(
-            webhook_id=int(pk),
-            changes=changes,
-            reason=reason,
-            expected=expected_of(request),
-            **caller(request),
-        )
+        webhook_update(webhook_id=int(pk), **changes_of(request, WebhookUpdateSerializer))
         return _shown(int(pk))
 
     @extend_schema(parameters=[REASON, IF_MATCH], responses={204: None, 404: ErrorsSerializer, **STALE})
@@ -119,9 +109,7 @@ class WebhookViewSet(mixins.ListModelMixin, RestViewSet):
     @action(detail=True, methods=["post"], url_path="rotate-secret")
     def rotate_secret(self, request: Request, pk: str) -> Response:
         """Make a new secret and show it once. The present secret also signs for `overlap_hours`."""
-        serializer = RotateSerializer(data=request.data)
-        serializer.is_valid(raise_exception=True)
-        given = serializer.validated_data
+        given = body_of(request, RotateSerializer)
         webhook, secret = webhook_secret_rotate(
             webhook_id=int(pk),
             overlap=timedelta(hours=given["overlap_hours"]),
