@@ -6,7 +6,7 @@ import structlog
 
 from controlplane.topologies.former import foreign_note, former_uncleared
 from controlplane.topologies.installation import installation_id
-from controlplane.topologies.telemetry import problem_record
+from controlplane.topologies.problems import problem_record
 from coordination.paths import Paths
 from domain.messages import Plan, ProblemReport
 

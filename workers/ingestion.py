@@ -28,7 +28,8 @@ from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import story_add
 from controlplane.topologies.choices import QueryStatus
 from controlplane.topologies.models import Query, Topology
-from controlplane.topologies.telemetry import driver_status_apply, problem_record, topology_metrics_apply
+from controlplane.topologies.problems import problem_record
+from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply
 from domain.availability import AvailabilityTracker, Policy, QueryHealth
 from domain.capacity import Pace, Saturation
 from domain.messages import (

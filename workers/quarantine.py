@@ -76,7 +76,7 @@ class Quarantine:
     def _record(topology: str, where: str, why: str, count: int) -> None:
         # Here, because benchmarks start nodes, which refuse values, without Django.
         from controlplane.topologies.models import Topology
-        from controlplane.topologies.telemetry import problem_record
+        from controlplane.topologies.problems import problem_record
 
         known = Topology.objects.filter(name=topology).exists() if topology else False
         problem_record(

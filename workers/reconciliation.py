@@ -29,14 +29,10 @@ from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import Topology
+from controlplane.topologies.problems import problem_record
+from controlplane.topologies.reports import UnknownPlanError
 from controlplane.topologies.representation import topology_change
-from controlplane.topologies.telemetry import (
-    UnknownPlanError,
-    driver_gone,
-    driver_status_apply,
-    problem_record,
-    topology_stopped,
-)
+from controlplane.topologies.telemetry import driver_gone, driver_status_apply, topology_stopped
 from coordination.paths import Paths
 from domain.messages import Control, DeployedSpec, Plan, ProblemReport, Replicas
 from domain.recovery.events import (

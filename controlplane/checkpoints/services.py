@@ -18,8 +18,8 @@ from controlplane.events.operations import operation_fail, operation_succeed, op
 from controlplane.events.representation import Change
 from controlplane.events.services import event_publish, writing
 from controlplane.topologies.models import Topology
+from controlplane.topologies.reports import plan_known
 from controlplane.topologies.representation import topology_change
-from controlplane.topologies.telemetry import plan_known
 from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint
 
 log = structlog.get_logger(__name__)

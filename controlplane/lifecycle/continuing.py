@@ -17,13 +17,12 @@ from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from controlplane.topologies.permitted import NO_CHECKPOINT
 from controlplane.topologies.validation import spec_validate
+from controlplane.wording import some_of
 from domain.topology import FieldProblem
 from domain.topology import Topology as Graph
 from domain.topology.continuation import Continuation, continuation
 from domain.topology.copies import operator_of
 
-NAMED = 5
-"""Operators that a sentence names."""
 NOTHING = Continuation()
 
 
@@ -196,10 +195,9 @@ def _refusal(topology: Topology, checkpoint: int, found: Continuation) -> str:
         return f"version {topology.version} cannot go on from checkpoint {checkpoint}: {found.problems[0]}"
     if found.same_rows or topology.committed_epoch <= checkpoint:
         return ""
-    more = f" and {len(found.changed) - NAMED} more" if len(found.changed) > NAMED else ""
     return (
         f"outputs are final up to epoch {topology.committed_epoch}, and version {topology.version}, which "
-        f"computes otherwise ({', '.join(found.changed[:NAMED])}{more}), would go on from checkpoint "
+        f"computes otherwise ({some_of(found.changed)}), would go on from checkpoint "
         f"{checkpoint}: rows in between would change. Deploy the version before it, to go on, and undeploy "
         "it when it is well: then it leaves a checkpoint of all that is final"
     )

@@ -27,6 +27,7 @@ from controlplane.topologies.models import PLANNED_CPU, Partition, Topology
 from controlplane.topologies.rows import Rows, rows_reset
 from controlplane.topologies.selectors import query_priorities
 from controlplane.topologies.tentative import tentative_end
+from controlplane.wording import some_of
 from domain.health.shape import counted
 from domain.planning import natural_key
 from domain.planning.balance import placed_by_racks
@@ -57,11 +58,9 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     bound = settings.RESURGE.max_utilisation
     placement = initial_placement(graph, nodes, costs=measured, max_utilisation=bound)
     if placement.unplaced:
-        names = ", ".join(placement.unplaced[:5])
-        more = f" and {len(placement.unplaced) - 5} more" if len(placement.unplaced) > 5 else ""
         raise Conflict(
             f"topology {topology.name!r} does not fit on {counted(len(nodes), 'node')}: no room for "
-            f"{names}{more}; add nodes or raise RESURGE_MAX_UTILISATION (now {bound:g})"
+            f"{some_of(placement.unplaced)}; add nodes or raise RESURGE_MAX_UTILISATION (now {bound:g})"
         )
     racks = RackTerms(
         of=node_racks(), priorities=query_priorities(topology.name), price=settings.RESURGE.rack_price

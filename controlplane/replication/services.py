@@ -6,7 +6,7 @@ computed is computed before the transaction, which stores it only if nothing has
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from controlplane.topologies.choices import ReplicationMode, TentativeOutput, To
 from controlplane.topologies.models import Topology
 from controlplane.topologies.policies import NO_REPLICAS, tentative_above
 from controlplane.topologies.representation import topology_change
+from controlplane.wording import some_of
 from domain.planning import natural_key
 from domain.recovery.costs import Costs, costs_fix
 from domain.recovery.incident import Deployment, NodeView
@@ -125,14 +126,9 @@ def _store(*, topology: Topology, fields: Mapping[str, Any], revision: int) -> N
 def _told(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     new = [f"{p} on {node}" for p, node in after.items() if before.get(p) != node]
     gone = [p for p in before if p not in after]
-    words = [f"replicas of {_some(new)}"] if new else []
-    words += [f"none of {_some(gone)} any more"] if gone else []
+    words = [f"replicas of {some_of(sorted(new, key=natural_key))}"] if new else []
+    words += [f"none of {some_of(sorted(gone, key=natural_key))} any more"] if gone else []
     return "; ".join(words)
-
-
-def _some(names: Sequence[str]) -> str:
-    ordered = sorted(names, key=natural_key)
-    return ", ".join(ordered[:5]) + (f" and {len(ordered) - 5} more" if len(ordered) > 5 else "")
 
 
 # ---- what a look finds ---------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from controlplane.events.representation import Change
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
-from controlplane.topologies.representation import sample_change, topology_change
+from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows
-from controlplane.topologies.telemetry import sample_create
+from controlplane.topologies.samples import sample_take
 
 
 def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> list[Change]:
@@ -38,8 +38,7 @@ def partitions_failed(*, topology: Topology, partitions: Collection[str]) -> lis
     changes = [*rows.partition_changes(failed), *rows.query_changes(down)]
     if down:
         # The curve falls when the failure is known, not when the driver reports again.
-        sample = sample_create(topology, rows, at=timezone.now())
-        changes.append(sample_change(sample, topology=topology.name))
+        changes.append(sample_take(rows, at=timezone.now()))
     if topology.status in (TopologyStatus.RUNNING, TopologyStatus.DEPLOYING):
         changes.insert(0, topology_status_set(topology=topology, status=TopologyStatus.DEGRADED))
     return changes

@@ -16,7 +16,7 @@ from controlplane.events.models import Event
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
 from controlplane.events.tasks import WEBHOOK_SEND, task_send_on_commit
-from controlplane.topologies.telemetry import problem_record
+from controlplane.topologies.problems import problem_record
 from controlplane.webhooks.addresses import url_shown
 from controlplane.webhooks.choices import TEST_KIND, DeliveryState
 from controlplane.webhooks.models import Delivery, Webhook, WebhookSecret

@@ -82,12 +82,12 @@ from controlplane.results.messages import Compared
 from controlplane.topologies.capacity import cpu_model_learn
 from controlplane.topologies.former import foreign_note, former_cleared, former_learn
 from controlplane.topologies.models import Query, TentativePeriod, Topology
+from controlplane.topologies.problems import problem_record
 from controlplane.topologies.racks import rack_exposure_note
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import (
     driver_gone,
     driver_status_apply,
-    problem_record,
     topology_metrics_apply,
     topology_stopped,
 )

@@ -113,7 +113,7 @@ OTHERS = {
     ("controlplane/topologies/rows.py", "rows_update(Partition)"),
     ("controlplane/topologies/rows.py", "rows_update(Query)"),  # a query has a status
     ("controlplane/lifecycle/nodes.py", "rows_update(Node)"),  # the statistics of a heartbeat
-    ("controlplane/topologies/telemetry.py", "partition.state"),
+    ("controlplane/topologies/reports.py", "partition.state"),
     ("controlplane/webhooks/deliveries.py", "delivery.state"),
     ("controlplane/webhooks/deliveries.py", "Delivery.objects.update"),
     ("controlplane/webhooks/sending.py", "delivery.state"),

@@ -14,8 +14,7 @@ from rest_framework.test import APIClient
 
 from controlplane.operators.refused_rows import Prepared, TopologyFiles
 from controlplane.topologies.models import Problem, Topology
-from controlplane.topologies.problem_rows import LONGEST, row_read
-from controlplane.topologies.telemetry import problem_record
+from controlplane.topologies.problems import LONGEST, problem_record, row_read
 from domain.messages import ProblemReport
 from spark_jobs.sources.problems import CUT
 from tests.unit.controlplane.conftest import client_of

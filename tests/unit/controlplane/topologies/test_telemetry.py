@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,33 +25,21 @@ from controlplane.nodes.models import Node
 from controlplane.topologies import telemetry
 from controlplane.topologies.choices import TopologyStatus
 from controlplane.topologies.models import AvailabilitySample, Partition, Problem, Query, Topology
+from controlplane.topologies.problems import problem_record
+from controlplane.topologies.reports import UnknownPlanError
 from controlplane.topologies.services import topology_create
-from controlplane.topologies.telemetry import (
-    UnknownPlanError,
-    driver_status_apply,
-    problem_record,
-    topology_metrics_apply,
-    topology_stopped,
-)
+from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply, topology_stopped
+from domain.availability import QueryHealth
 from domain.capacity import Pace
 from domain.messages import ProblemReport
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import BY, checkpoint_report, driver_status, epoch_report, spec_of
 
 
-@dataclass(frozen=True)
-class Health:
-    latency: float | None = 0.8
-    baseline: float | None = 0.75
-    relative: float | None = 1.07
-    available: bool = True
-
-
-def healthy(topology: Topology, **changes: Any) -> dict[str, Health]:
-    return {
-        query.partition.label: Health(**changes)
-        for query in topology.queries.select_related("partition").all()
-    }
+def healthy(topology: Topology, **changes: Any) -> dict[str, QueryHealth]:
+    verdict = QueryHealth(latency=0.8, baseline=0.75, relative=1.07, available=True)
+    queries = topology.queries.select_related("partition").all()
+    return {query.partition.label: replace(verdict, **changes) for query in queries}
 
 
 @pytest.fixture
