@@ -36,7 +36,7 @@ from domain.messages import (
     QueryMetrics,
 )
 from domain.recovery.events import DriverReported, Event, Looked, PlanPublished
-from workers.ingestion import Availabilities
+from workers.availabilities import Availabilities
 
 OPERATOR: dict[str, Any] = {"actor": "kim", "reason": "the fleet of the benchmark", "channel": Channel.CLI}
 PER_RACK = 20

@@ -15,7 +15,8 @@ from domain.messages import TELEMETRY_FIELD, TELEMETRY_STREAM, EpochReport, Tele
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
 from tests.unit.controlplane.specs import epoch_report
 from workers import ingestion
-from workers.ingestion import Availabilities, Ingestion
+from workers.availabilities import Availabilities
+from workers.ingestion import Ingestion
 
 
 def test_a_deployment_is_not_measured_by_the_latencies_of_the_one_before(
