@@ -1,11 +1,10 @@
 """The watch over the nodes: one thread that holds the ZooKeeper session of the detection worker.
 
 It reads, in rounds, the registrations, the heartbeats and what the drivers say, gives all of it to the
-failure detector with what the lifelines found out, and records what that decides. Watches on the
-registrations and on the drivers' executors, and a lifeline that was refused, only make the next round come at
-once; nothing depends on them. What could not be recorded (the database was busy) is kept and tried again
-before anything newer, and what the database loses afterwards is recorded again (`recorded`). What is wrong
-with one value, one topology or one node is counted (`quarantine`), and the round goes on with the others.
+failure detector with what the lifelines found out, and records what that decides (`decisions`). Watches on
+the registrations and on the drivers' executors, and a lifeline that was refused, only make the next round
+come at once; nothing depends on them. What is wrong with one value, one topology or one node is counted
+(`quarantine`), and the round goes on with the others.
 """
 
 from __future__ import annotations
@@ -13,11 +12,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from itertools import takewhile
-from typing import cast
 
 import structlog
 from django.conf import settings
@@ -25,41 +20,30 @@ from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from controlplane.incidents.loading import deployed_topologies
-from controlplane.incidents.services import partitions_lost
-from controlplane.lifecycle.nodes import (
-    node_trust,
-    nodes_heartbeat,
-    nodes_lost,
-    nodes_register,
-    nodes_suspect,
-)
+from controlplane.lifecycle.nodes import nodes_heartbeat
 from controlplane.nodes.choices import NODE_GONE, NODE_PRESENT
 from controlplane.nodes.models import Node
 from coordination.session import CoordinationUnavailableError, SessionState
 from domain.messages import NodeStats
 from domain.recovery.absence import AbsenceClock, nodes_seen
 from domain.recovery.detector import FailureDetector
-from domain.recovery.events import NodesLost, PartitionsLost
+from domain.recovery.events import PartitionsLost
 from domain.recovery.liveness import (
     DriverSaw,
     ExecutorsListed,
     HeartbeatRead,
-    Instruction,
     Limits,
-    NodeAlive,
     NodeKnown,
     NodesListed,
-    NodesSuspected,
     SessionConnected,
     SessionInterrupted,
     Stimulus,
-    SuspicionCleared,
 )
-from workers.database import TRIES, refuses
+from workers.database import refuses
+from workers.decisions import Decisions, UnrecordedDecisionError
 from workers.lifelines import Lifelines
 from workers.node_cpu import node_cpu
 from workers.quarantine import quarantine
-from workers.recorded import decisions_forgotten
 from workers.zookeeper import WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -68,16 +52,10 @@ ROUND = 0.5  # seconds between rounds
 HURRIED_ROUND = 0.1  # while there is evidence that may be complete in a moment
 TOPOLOGIES_EVERY = 2.0
 STATS_EVERY = 1.0
-COMPARED_EVERY = 5.0
 CHANGED = "changed"
 STOP = "stop"
 AFTER_FAULT = 1.0
 """Seconds before the round that follows one with an unexpected error."""
-
-
-class UnrecordedDecisionError(RuntimeError):
-    """A decision about a loss could not be recorded. The watch ends: started again, it decides anew from what
-    the database knows."""
 
 
 class Watch(threading.Thread):
@@ -88,13 +66,11 @@ class Watch(threading.Thread):
         self._signals: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._finished = threading.Event()
         self._clock_base = time.time() - time.monotonic()
-        self._outbox: deque[Instruction | PartitionsLost] = deque()
+        self._decisions = Decisions()
         self._absences = AbsenceClock()
         self._topologies: list[str] = []
-        self._topologies_at = self._stats_at = self._compared_at = float("-inf")
-        self._unrecorded: set[str] = set()
+        self._topologies_at = self._stats_at = float("-inf")
         self._coordination: WorkerSession | None = None
-        self._tries = 0
         self._beat = time.monotonic()
         self._lifelines = self._lifelines_new()
         self.detector = FailureDetector(
@@ -116,7 +92,9 @@ class Watch(threading.Thread):
         return Lifelines(self.now, lambda: self._signals.put(CHANGED))
 
     def now(self) -> float:
-        """By which nodes are judged: wall time at the start and monotonic time since, which never jumps."""
+        """By which nodes are judged: wall time at the start and monotonic time since, which never jumps. What
+        is recorded has the time of the host's clock: this one is wrong once the host has slept or its clock
+        was put right."""
         return self._clock_base + time.monotonic()
 
     # ---- the loop --------------------------------------------------------------------------------
@@ -203,9 +181,9 @@ class Watch(threading.Thread):
             # What has been observed until then counts all the same.
             log.exception("not everything was observed")
             quarantine.refuse("node watch", f"a round was cut short: {type(error).__name__}")
-        self._outbox.extend(self.detector.handle_stimulus(*stimuli))
-        self._record()
-        self._compare()
+        self._decisions.add(self.detector.handle_stimulus(*stimuli))
+        self._decisions.record()
+        self._decisions.compare(self.detector.nodes, at=self.now())
 
     def _observe(self, stimuli: list[Stimulus]) -> None:
         """Append what ZooKeeper says now."""
@@ -245,16 +223,15 @@ class Watch(threading.Thread):
             if overdue and facts.plan is not None:
                 self._absences.forget(name)
                 longest = max(overdue.values())
-                self._outbox.append(
-                    PartitionsLost(
-                        at=self._moment().timestamp(),
-                        topology=name,
-                        generation=facts.plan.generation,
-                        partitions=frozenset(overdue),
-                        evidence=f"The driver has reported them absent for {longest:.0f} s; "
-                        "their nodes are registered and send heartbeats.",
-                    )
+                lost = PartitionsLost(
+                    at=timezone.now().timestamp(),
+                    topology=name,
+                    generation=facts.plan.generation,
+                    partitions=frozenset(overdue),
+                    evidence=f"The driver has reported them absent for {longest:.0f} s; "
+                    "their nodes are registered and send heartbeats.",
                 )
+                self._decisions.add([lost])
 
     def _refresh_topologies(self) -> None:
         if self.now() - self._topologies_at < TOPOLOGIES_EVERY:
@@ -265,14 +242,14 @@ class Watch(threading.Thread):
         except DatabaseError as error:  # the list of before does for a while
             log.warning("topologies not read", error=str(error))
 
-    # ---- recording -------------------------------------------------------------------------------
+    # ---- statistics ------------------------------------------------------------------------------
 
     def _store_statistics(self, stats: list[NodeStats]) -> None:
         if self.now() - self._stats_at < STATS_EVERY or not stats:
             return
         self._stats_at = self.now()
         try:
-            nodes_heartbeat(stats=stats, at=self._moment())
+            nodes_heartbeat(stats=stats, at=timezone.now())
             node_cpu.heartbeats(stats)
         except Exception as error:  # newer ones follow in a second
             log.warning("statistics of nodes not stored", error=str(error))
@@ -283,75 +260,7 @@ class Watch(threading.Thread):
         """Store what can be stored where the statistics of one node are refused."""
         for one in stats:
             try:
-                nodes_heartbeat(stats=[one], at=self._moment())
+                nodes_heartbeat(stats=[one], at=timezone.now())
             except Exception as error:
                 if refuses(error):
                     quarantine.refuse(f"heartbeat of {one.id}", f"{type(error).__name__}: {error}")
-
-    def _record(self) -> None:
-        """Write decisions down in their order; one that fails stays first in line."""
-        while self._outbox:
-            decision = self._outbox[0]
-            arrived = self._arrived()
-            try:
-                if arrived:
-                    self._arrive(arrived)
-                else:
-                    self._carry_out(decision)
-            except Exception as error:
-                self._tries += refuses(error)
-                if self._tries < TRIES:
-                    log.warning("decision not recorded yet", decision=repr(decision), error=str(error))
-                    return
-                log.exception("decision not recorded", decision=repr(decision))
-                what = f"a decision was not recorded, {type(decision).__name__}: {error}"
-                quarantine.refuse("node watch", what)
-                if not isinstance(decision, NodeAlive):
-                    quarantine.tell()
-                    raise UnrecordedDecisionError(what) from error
-                # One node that cannot be recorded must not keep the others from it.
-                self._unrecorded.add(decision.registration.id)
-            self._tries = 0
-            for _ in arrived or (decision,):
-                self._outbox.popleft()
-
-    def _arrived(self) -> list[NodeAlive]:
-        """The nodes that are first in line: to take hundreds of them in one after the other, an incident
-        would need minutes. Only the first one where some could not be recorded together."""
-        arrived = [*takewhile(lambda one: isinstance(one, NodeAlive), self._outbox)]
-        return cast(list[NodeAlive], arrived[:1] if self._tries else arrived)
-
-    def _arrive(self, nodes: list[NodeAlive]) -> None:
-        nodes_register(alive=nodes, at=self._moment())
-
-    def _compare(self) -> None:
-        """Record again, with the next round, what the database has lost of what was recorded."""
-        if self._outbox or self.now() - self._compared_at < COMPARED_EVERY:
-            return
-        self._compared_at = self.now()
-        try:
-            again = decisions_forgotten(self.detector.nodes, at=self.now(), unrecorded=self._unrecorded)
-        except DatabaseError as error:
-            log.warning("nodes not compared with the database", error=str(error))
-            return
-        if again:
-            log.error("the database has lost decisions of the node watch", decisions=repr(again))
-        self._outbox.extend(again)
-
-    def _carry_out(self, decision: Instruction | PartitionsLost) -> None:
-        match decision:
-            case NodesSuspected(nodes):
-                log.warning("nodes suspect", nodes=dict(nodes))
-                nodes_suspect(evidence=nodes)
-            case SuspicionCleared(node, evidence):
-                node_trust(name=node, evidence=evidence)
-            case NodesLost(nodes=nodes):
-                log.error("nodes lost", nodes=dict(nodes))
-                nodes_lost(evidence=nodes, at=self._moment())
-            case PartitionsLost():
-                partitions_lost(event=decision, at=self._moment())
-
-    @staticmethod
-    def _moment() -> datetime:
-        """For what is recorded: `now` is wrong once the host has slept or its clock was put right."""
-        return timezone.now()

@@ -30,7 +30,7 @@ from domain.messages import (
 from tests.integration.control_plane.steps import status
 from tests.unit.controlplane import specs
 from tests.unit.hostile import HOSTILE, altered
-from workers import detection, ingestion
+from workers import decisions, detection, ingestion
 from workers.detection import Watch
 from workers.ingestion import GROUP, REFUSED_STREAM, Ingestion
 from workers.quarantine import Quarantine, quarantine
@@ -112,7 +112,7 @@ def watching(coordination: WorkerSession, raw: KazooClient, deployed: Topology) 
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Quarantine:
     """A quarantine that tells at once and knows nothing of other tests."""
     one = Quarantine(clock=iter(range(0, 10**9, 3600)).__next__)
-    for module in (detection, ingestion):
+    for module in (decisions, detection, ingestion):
         monkeypatch.setattr(module, "quarantine", one)
     monkeypatch.setattr(quarantine, "refuse", one.refuse)
     return one

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,8 +18,9 @@ from coordination.session import CoordinationUnavailableError, SessionState
 from domain.messages import NodeRegistration, NodeStats
 from domain.recovery.events import NodesLost
 from domain.recovery.liveness import NodeAlive
-from workers import detection
+from workers import decisions, detection
 from workers.database import TRIES
+from workers.decisions import Decisions
 from workers.detection import Watch
 
 NAMES = ("node-1", "node-2")
@@ -77,13 +77,23 @@ class Coordination:
         return {}
 
 
+class Kept(list[Any]):
+    """Decisions that are not recorded."""
+
+    add = list.extend
+
+    def record(self) -> None: ...
+
+    def compare(self, nodes: Any, *, at: float) -> None: ...
+
+
 class Rounds(Watch):
     """A watch whose rounds are made one by one; `decided` is what it would have recorded."""
 
     def __init__(self) -> None:
         self.time, self.storing = 1000.0, 0.0
-        self.decided: list[Any] = []
         super().__init__()
+        self._decisions: Any = self.decisions()
         self.zookeeper = Coordination(self)
         self._coordination: Any = self.zookeeper
         self._lifelines: Any = Quiet()
@@ -103,13 +113,9 @@ class Rounds(Watch):
 
     def _refresh_topologies(self) -> None: ...
 
-    def _compare(self) -> None: ...
-
-    def _carry_out(self, decision: Any) -> None:
-        self.decided.append(decision)
-
-    def _arrive(self, nodes: list[NodeAlive]) -> None:
-        self.decided += nodes
+    def decisions(self) -> Any:
+        self.decided = Kept()
+        return self.decided
 
     @property
     def states(self) -> set[str]:
@@ -172,9 +178,8 @@ def test_a_heartbeat_is_not_at_fault_where_the_database_goes_away_again(
 class Recorded(Rounds):
     """What it decides is recorded."""
 
-    _arrive = Watch._arrive
-    _carry_out = Watch._carry_out
-    _compare = Watch._compare
+    def decisions(self) -> Any:
+        return Decisions()
 
     def steps(self, count: int = 30) -> dict[str, str]:
         for _ in range(count):
@@ -246,13 +251,13 @@ def test_nodes_that_come_together_are_recorded_together(
         registrations = (
             msgspec.structs.replace(watch.zookeeper.registrations()[0], id=name) for name in names
         )
-        watch._outbox.extend(NodeAlive(one, False, "") for one in registrations)
+        waiting.add(NodeAlive(one, False, "") for one in registrations)
         for _ in range(20):
-            watch._record()
-        assert not watch._outbox
+            waiting.record()
+        assert not waiting._waiting
 
-    monkeypatch.setattr(detection, "nodes_register", register)
-    monkeypatch.setattr(watch, "_arrive", partial(Watch._arrive, watch))
+    waiting = Decisions()
+    monkeypatch.setattr(decisions, "nodes_register", register)
     arrive("node-3", "node-5", "node-6")
     assert tried == [("node-3", "node-5", "node-6")]
     arrive("node-3", "node-4", "node-5")
