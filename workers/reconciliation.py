@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import msgspec
 import structlog
 from django.utils import timezone
@@ -11,9 +9,6 @@ from django.utils import timezone
 from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_catch_up
-from controlplane.errors import Conflict
-from controlplane.events.choices import EventKind
-from controlplane.events.services import event_publish, writing
 from controlplane.incidents.applying import StalePlan
 from controlplane.incidents.choices import PlanState
 from controlplane.incidents.loading import deploy_generations, deployed_topologies, deployment_at
@@ -21,20 +16,16 @@ from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published, plan_own
 from controlplane.incidents.selectors import placed_since_deploy, plan_standing
 from controlplane.incidents.services import incident_advance
-from controlplane.lifecycle.deployment import deploy_plan_create
-from controlplane.nodes.choices import NODE_USABLE
-from controlplane.nodes.models import Node
+from controlplane.lifecycle.placing import topology_place_if_unplaced
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.topologies.choices import Desired, TopologyStatus
 from controlplane.topologies.former import former_uncleared, names_uncleared
 from controlplane.topologies.installation import installation_id
 from controlplane.topologies.models import Topology
-from controlplane.topologies.problems import problem_record
 from controlplane.topologies.reports import UnknownPlanError
-from controlplane.topologies.representation import topology_change
 from controlplane.topologies.telemetry import driver_gone, driver_status_apply, topology_stopped
 from coordination.paths import Paths
-from domain.messages import Control, DeployedSpec, Plan, ProblemReport, Replicas
+from domain.messages import Control, DeployedSpec, Plan, Replicas
 from domain.recovery.events import (
     CheckpointCompleted,
     DriverReported,
@@ -52,10 +43,6 @@ log = structlog.get_logger(__name__)
 
 REPORTED_WITHIN = 10.0
 """Seconds within which the report of a complete checkpoint should have come."""
-NODES_COME_WITHIN = timedelta(seconds=30)
-"""Since its deployment; a topology that does not fit then is told as a problem."""
-PLACEMENT = "placement"
-"""Where that problem is."""
 STEPS = 5  # a step may make the next one possible at once; more than these wait for the sweep
 OVERTAKEN = 2
 """Plans that something else has made stale, one after another; after these, one is made while nothing else
@@ -176,7 +163,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
     if topology is None or former_uncleared(name):
         return
     if topology.desired == Desired.RUNNING and not placed_since_deploy(topology):
-        _place_if_unplaced(topology)
+        topology_place_if_unplaced(topology)
         topology.refresh_from_db()
         if topology.plans.exists() and not placed_since_deploy(topology):
             return  # with the new specification a driver would go on by the plan of an earlier run
@@ -279,52 +266,6 @@ def plan_of(row: RecoveryPlan) -> Plan:
     )
 
 
-def _place_if_unplaced(topology: Topology) -> None:
-    """A topology deployed while no node was alive is placed as soon as there are nodes."""
-    if _waits_for_nodes(topology):  # asked before, because a transaction stops other writers
-        _place(topology)
-
-
-@writing
-def _place(topology: Topology) -> None:
-    locked = Topology.objects.select_for_update().get(pk=topology.pk)
-    if not _waits_for_nodes(locked):
-        return
-    if locked.deployed_at is not None and locked.deployed_at > timezone.now():
-        locked.deployed_at = timezone.now()  # the clock was put back, and plans count from then on
-    try:
-        plan, changes = deploy_plan_create(topology=locked, reason="nodes have come")
-    except Conflict as error:
-        log.warning("topology not placed", topology=locked.name, error=str(error))
-        _tell_unplaced(locked, str(error))
-        return
-    if plan is not None:
-        # Whatever the driver of the run before has said since.
-        locked.status, locked.error = TopologyStatus.DEPLOYING, ""
-        locked.save(update_fields=["deployed_at", "status", "error", "updated_at"])
-        event_publish(
-            kind=EventKind.TOPOLOGY_DEPLOYED,
-            topology=locked.name,
-            changes=[topology_change(locked), *changes],
-            reason=plan.reason,
-        )
-
-
-def _tell_unplaced(topology: Topology, why: str) -> None:
-    """Once, though it is tried again and again, and not while its first nodes come one by one."""
-    waits_since = topology.deployed_at or topology.created_at
-    known = topology.problems.filter(where=PLACEMENT, what=why)
-    if timezone.now() - waits_since >= NODES_COME_WITHIN and not known.exists():
-        hint = "It is placed as soon as it fits. Undeploy it where no nodes are to come."
-        problem_record(report=ProblemReport(topology=topology.name, where=PLACEMENT, what=why, hint=hint))
-
-
-def _waits_for_nodes(topology: Topology) -> bool:
-    if topology.desired != Desired.RUNNING or placed_since_deploy(topology):
-        return False
-    return Node.objects.filter(state__in=NODE_USABLE, standby=False).exists()
-
-
 def driver_reconcile(facts: TopologyFacts) -> None:
     """Bring what the database says of a driver up to date with ZooKeeper: telemetry may have been lost."""
     _checkpoint_catch_up(facts)
@@ -351,7 +292,7 @@ def _checkpoint_catch_up(facts: TopologyFacts) -> None:
     if not stops and timezone.now().timestamp() - newest.completed_at < REPORTED_WITHIN:
         return
     complete = Checkpoint.objects.filter(state=CheckpointState.COMPLETED, epoch=newest.checkpoint)
-    if complete.filter(topology__name=facts.name).exists():  # asked before, as in `_place_if_unplaced`
+    if complete.filter(topology__name=facts.name).exists():  # asked before: a transaction stops other writers
         return
     topology = Topology.objects.filter(name=facts.name).first()
     if topology is not None and placed_since_deploy(topology):

@@ -60,6 +60,7 @@ from controlplane.lifecycle.nodes import (
     nodes_suspect,
 )
 from controlplane.lifecycle.parking import topology_park, topology_unpark
+from controlplane.lifecycle.placing import topology_place
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.lifecycle.savepoints import savepoint_delete, savepoint_failed, savepoint_request
 from controlplane.lifecycle.saving import _imported, savepoint_made
@@ -115,7 +116,6 @@ from tests.unit.controlplane import specs
 from tests.unit.controlplane.incidents.places import driver, registration
 from tests.unit.controlplane.specs import BY
 from workers.launcher.nodes import request_give_up
-from workers.reconciliation import _place
 
 RECORD = CheckpointRecord(
     topology="counts",
@@ -405,7 +405,7 @@ SERVICES: dict[str, Callable[[], object]] = {
     "topology_unpark": lambda: topology_unpark(name="counts", queries=["O1[0]"], **BY),
     "topology_policy_set": lambda: topology_policy_set(name="counts", changes={"approval": "confirm"}, **BY),
     "query_priorities_set": lambda: query_priorities_set(topology="counts", priorities={"O0[0]": 7}, **BY),
-    "_place": lambda: _place(Topology.objects.get(name="draft")),
+    "topology_place": lambda: topology_place(Topology.objects.get(name="draft")),
     "_store": replicas_placed,
     "correction_store": correction_kept,
     "foreign_note": lambda: foreign_note(name="draft", generation=3),
@@ -480,7 +480,7 @@ BEFORE: dict[str, Callable[[], object]] = {
     "drain_by_policy": slow_before,
     "queries_unpark": parked_before,
     "topology_unpark": parked_before,
-    "_place": unplaced,
+    "topology_place": unplaced,
     "savepoint_made": lambda: savepoint_request(topology="counts", name="failing", **BY),
     "savepoint_failed": lambda: savepoint_request(topology="counts", name="failing", **BY),
     "delivery_redeliver": undelivered_before,

@@ -16,6 +16,7 @@ from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.operations import operation_start
 from controlplane.incidents.models import RecoveryPlan
+from controlplane.lifecycle.placing import topology_place_if_unplaced
 from controlplane.lifecycle.recovery_terms import query_priorities_set
 from controlplane.lifecycle.topologies import (
     topology_action,
@@ -35,7 +36,6 @@ from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.specs import BY, driver_status, spec_of
 from workers.operations import operation_run
-from workers.reconciliation import _place_if_unplaced
 
 
 def deploy(name: str = "counts") -> Topology:
@@ -296,11 +296,11 @@ def test_one_that_does_not_fit_on_the_nodes_that_came_says_so_once(db: None) -> 
     deploy()
     Partition.objects.update(cpu=0.5)
     Node.objects.create(name="node-1", state=NodeState.ALIVE)
-    _place_if_unplaced(Topology.objects.get())
+    topology_place_if_unplaced(Topology.objects.get())
     assert not Problem.objects.exists(), "nodes come one by one"
     Topology.objects.update(deployed_at=timezone.now() - timedelta(seconds=60))
     for _ in range(2):
-        _place_if_unplaced(Topology.objects.get())
+        topology_place_if_unplaced(Topology.objects.get())
     problem = Problem.objects.get()
     assert problem.what.startswith("topology 'counts' does not fit on 1 node: no room for")
     assert (problem.topology.name, problem.count, RecoveryPlan.objects.exists()) == ("counts", 1, False)
