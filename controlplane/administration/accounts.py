@@ -20,8 +20,9 @@ from controlplane.accounts.models import Role, Token, User
 from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
 from controlplane.accounts.services import token_create, token_revoke
 from controlplane.accounts.users import user_create, user_password_set, user_tag, user_update
-from controlplane.administration.forms import By, EditForm, ServiceForm
+from controlplane.administration.forms import EditForm, ServiceForm
 from controlplane.administration.pages import ServiceAdmin, SystemOwnedAdmin
+from controlplane.events.audit import By
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 

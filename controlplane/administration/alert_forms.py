@@ -6,12 +6,13 @@ from typing import Any
 
 from django import forms
 
-from controlplane.administration.forms import By, EditForm, ServiceForm
+from controlplane.administration.forms import EditForm, ServiceForm
 from controlplane.alerts.models import RUNBOOK_LENGTH, AlertRule, Silence
 from controlplane.alerts.representation import RULE_EDITABLE
 from controlplane.alerts.services import rule_create, rule_update
 from controlplane.alerts.silencing import silence_create
 from controlplane.alerts.tags import rule_tag
+from controlplane.events.audit import By
 from controlplane.topologies.models import Topology
 
 

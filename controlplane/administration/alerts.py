@@ -9,11 +9,11 @@ from django.http import HttpRequest
 
 from controlplane.accounts.roles import ADMINISTRATOR
 from controlplane.administration.alert_forms import RuleAddForm, RuleForm, SilenceForm
-from controlplane.administration.forms import By
 from controlplane.administration.pages import ReasonedActionsMixin, ServiceAdmin, SystemOwnedAdmin
 from controlplane.alerts.models import Alert, AlertRule, Evaluation, Silence
 from controlplane.alerts.services import rule_delete
 from controlplane.alerts.silencing import silence_end
+from controlplane.events.audit import By
 
 
 @admin.register(AlertRule)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
 from django import forms
 from django.contrib.admin.helpers import ActionForm
@@ -10,20 +10,13 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from controlplane.errors import Invalid, ServiceError
+from controlplane.events.audit import By
 from controlplane.events.choices import Channel
 from controlplane.preconditions import ANYTHING, Expected
 
 REASON, SEEN = "reason", "seen"
 REASON_LENGTH = 1000
 REASON_HELP = "Why; kept in the audit trail."
-
-
-class By(TypedDict):
-    """Keyword arguments of every service that changes something."""
-
-    actor: str
-    reason: str
-    channel: Channel
 
 
 def by(request: HttpRequest, reason: str) -> By:

@@ -17,9 +17,10 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from controlplane.accounts.roles import OPERATOR, VIEWER, has_role
-from controlplane.administration.forms import By, ReasonedActionForm, ReasonForm, ServiceForm, by
+from controlplane.administration.forms import ReasonedActionForm, ReasonForm, ServiceForm, by
 from controlplane.administration.history import Step, steps_of
 from controlplane.errors import ServiceError
+from controlplane.events.audit import By
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 

@@ -9,9 +9,9 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from controlplane.administration.forms import By
 from controlplane.administration.pages import ReasonedActionsMixin, ServiceAdmin, SystemOwnedAdmin
 from controlplane.administration.topology_forms import QueryForm, TopologyAddForm, TopologyForm
+from controlplane.events.audit import By
 from controlplane.events.choices import OperationKind
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of

@@ -7,8 +7,9 @@ from typing import Any
 import yaml
 from django import forms
 
-from controlplane.administration.forms import By, EditForm, ServiceForm
+from controlplane.administration.forms import EditForm, ServiceForm
 from controlplane.errors import Invalid
+from controlplane.events.audit import By
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.topologies.models import Query, Topology
 from controlplane.topologies.representation import POLICY_FIELDS

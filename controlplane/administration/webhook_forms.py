@@ -6,7 +6,8 @@ from typing import Any
 
 from django import forms
 
-from controlplane.administration.forms import By, EditForm
+from controlplane.administration.forms import EditForm
+from controlplane.events.audit import By
 from controlplane.topologies.models import Topology
 from controlplane.webhooks.choices import KIND_CHOICES
 from controlplane.webhooks.models import URL_LENGTH, Webhook

@@ -9,10 +9,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from controlplane.accounts.roles import ADMINISTRATOR
-from controlplane.administration.forms import By, by
+from controlplane.administration.forms import by
 from controlplane.administration.pages import ReasonedActionsMixin, ServiceAdmin, SystemOwnedAdmin
 from controlplane.administration.webhook_forms import WebhookAddForm, WebhookForm
 from controlplane.errors import ServiceError
+from controlplane.events.audit import By
 from controlplane.events.models import AuditEntry
 from controlplane.events.selectors import audit_of
 from controlplane.webhooks.addresses import url_shown

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from controlplane.events.choices import Channel
 from controlplane.events.models import AuditEntry
+
+
+class By(TypedDict):
+    """Keyword arguments of every service that changes something: who asks, why, and through which channel."""
+
+    actor: str
+    reason: str
+    channel: Channel
 
 
 def audit_record(

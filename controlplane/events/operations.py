@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Invalid
-from controlplane.events.audit import audit_record
+from controlplane.events.audit import By, audit_record
 from controlplane.events.choices import (
     OPERATION_ENDED,
     OPERATION_OPEN,
@@ -57,6 +57,12 @@ def operation_asked(*, operation: Operation, request: str) -> None:
             f"this Idempotency-Key was used for {operation.kind} of {operation.target} with other "
             "parameters; use a new key"
         )
+
+
+class Asked(By):
+    """Keyword arguments of every service that asks for an operation: who asks, and under which key."""
+
+    idempotency_key: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Unpack
 
 from django.utils import timezone
 
 from controlplane.errors import Conflict
-from controlplane.events.choices import Channel, OperationKind
+from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import Permission, operation_request
+from controlplane.events.operations import Asked, Permission, operation_request
 from controlplane.events.services import writing
 from controlplane.incidents.choices import INCIDENT_ENDED
 from controlplane.incidents.models import Incident
@@ -32,11 +33,8 @@ def incident_action(
     *,
     kind: OperationKind,
     number: int,
-    actor: str,
-    reason: str,
-    channel: Channel,
-    idempotency_key: str = "",
     proposal: str = "",
+    **asked: Unpack[Asked],
 ) -> Operation:
     """Ask for an approval, a pause, ...; the recovery worker carries it out.
 
@@ -57,11 +55,8 @@ def incident_action(
     operation = operation_request(
         kind=kind,
         target=str(number),
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=permit,
+        **asked,
     )
     if proposal and proposal not in operation.parameters.get("proposals", ()):
         raise Conflict("this Idempotency-Key was used to approve another proposal; use a new key")

@@ -7,6 +7,7 @@ more, and comes back if the node registers again.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Unpack
 
 from django.conf import settings
 from django.db.models.functions import Coalesce
@@ -16,7 +17,7 @@ from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, EventKind, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import Permission, operation_request
+from controlplane.events.operations import Asked, Permission, operation_request
 from controlplane.events.representation import removal
 from controlplane.events.services import event_publish, writing
 from controlplane.incidents.selectors import incidents_open
@@ -31,9 +32,7 @@ BY_ITSELF = "resurge"
 
 
 @writing
-def node_forget(
-    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
-) -> Operation:
+def node_forget(*, name: str, **asked: Unpack[Asked]) -> Operation:
     """Take a node that is gone off every list. Raises `Missing` or `Conflict`."""
 
     def permit() -> Permission:
@@ -45,17 +44,14 @@ def node_forget(
         return Permission(
             before={"state": node.state},
             done=True,
-            announce=lambda: _announce(name, actor, reason),
+            announce=lambda: _announce(name, asked["actor"], asked["reason"]),
         )
 
     return operation_request(
         kind=OperationKind.NODE_FORGET,
         target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=permit,
+        **asked,
     )
 
 

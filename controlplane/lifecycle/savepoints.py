@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Unpack
 
 from django.utils import timezone
 
@@ -14,7 +14,13 @@ from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import Permission, operation_fail, operation_request, reason_require
+from controlplane.events.operations import (
+    Asked,
+    Permission,
+    operation_fail,
+    operation_request,
+    reason_require,
+)
 from controlplane.events.services import writing
 from controlplane.topologies.choices import Desired
 from controlplane.topologies.models import Topology
@@ -28,10 +34,7 @@ def savepoint_request(
     topology: str,
     name: str,
     checkpoint: int | None = None,
-    actor: str,
-    reason: str,
-    channel: Channel,
-    idempotency_key: str = "",
+    **asked: Unpack[Asked],
 ) -> Operation:
     """Ask for a copy of a checkpoint of a topology, its newest one if none is named, that stays until it is
     deleted. Raises `Missing`, `Invalid` (the name) or `Conflict`."""
@@ -46,18 +49,17 @@ def savepoint_request(
             choice = ", ".join(map(str, sorted(stored)))
             raise Conflict(f"checkpoint {checkpoint} is not in storage; those that are: {choice}")
         savepoint_name_require(name)
-        Savepoint.objects.create(name=name, topology=topology, requested_by=actor, reason=reason)
-        asked = {"savepoint": name, "checkpoint": checkpoint}
-        return Permission(after=asked, parameters=asked)
+        Savepoint.objects.create(
+            name=name, topology=topology, requested_by=asked["actor"], reason=asked["reason"]
+        )
+        wanted = {"savepoint": name, "checkpoint": checkpoint}
+        return Permission(after=wanted, parameters=wanted)
 
     return operation_request(
         kind=OperationKind.TOPOLOGY_SAVEPOINT,
         target=topology,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=ask,
+        **asked,
     )
 
 

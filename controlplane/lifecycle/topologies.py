@@ -7,16 +7,16 @@ out after the commit, and what the driver then reports ends it (see `telemetry`)
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Unpack
 
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.permitted import checkpoint_refusals
 from controlplane.errors import Conflict, Missing
-from controlplane.events.choices import Channel, EventKind, OperationKind
+from controlplane.events.choices import EventKind, OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import Permission, operation_request, operations_open
+from controlplane.events.operations import Asked, Permission, operation_request, operations_open
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
@@ -39,12 +39,9 @@ from domain.topology import Topology as Graph
 def topology_deploy(
     *,
     name: str,
-    actor: str,
-    reason: str,
-    channel: Channel,
     start: Start = Start.BEGINNING,
     savepoint: str = "",
-    idempotency_key: str = "",
+    **asked: Unpack[Asked],
 ) -> Operation:
     """Start the newest version, from nothing, from the newest checkpoint or from the `savepoint` of that
     name: fix the origin of event time, place, make a plan.
@@ -79,7 +76,7 @@ def topology_deploy(
         topology.rack_exposure = rack_exposure_unknown()
         topology.deployed_at = now
         topology.save()
-        plan, changes = deploy_plan_create(topology=topology, reason=reason)
+        plan, changes = deploy_plan_create(topology=topology, reason=asked["reason"])
         return Permission(
             before=before,
             after=_standing(topology),
@@ -93,26 +90,21 @@ def topology_deploy(
                 kind=EventKind.TOPOLOGY_DEPLOYED,
                 topology=name,
                 changes=[topology_change(topology, graph=True), *removed, *changes],
-                actor=actor,
-                reason=reason,
+                actor=asked["actor"],
+                reason=asked["reason"],
             ),
         )
 
     return operation_request(
         kind=OperationKind.TOPOLOGY_DEPLOY,
         target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=deploy,
+        **asked,
     )
 
 
 @writing
-def topology_undeploy(
-    *, name: str, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
-) -> Operation:
+def topology_undeploy(*, name: str, **asked: Unpack[Asked]) -> Operation:
     """Stop at the next epoch boundary and stay stopped. Raises `Missing` or `Conflict`."""
     topology = topology_get(name, lock=True)
 
@@ -138,19 +130,16 @@ def topology_undeploy(
                 kind=EventKind.TOPOLOGY_UNDEPLOYED,
                 topology=name,
                 changes=[topology_change(topology), *settled],
-                actor=actor,
-                reason=reason,
+                actor=asked["actor"],
+                reason=asked["reason"],
             ),
         )
 
     return operation_request(
         kind=OperationKind.TOPOLOGY_UNDEPLOY,
         target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=undeploy,
+        **asked,
     )
 
 
@@ -159,10 +148,7 @@ def topology_action(
     *,
     kind: OperationKind,
     name: str,
-    actor: str,
-    reason: str,
-    channel: Channel,
-    idempotency_key: str = "",
+    **asked: Unpack[Asked],
 ) -> Operation:
     """Ask for a checkpoint, a recovery, a move of partitions, a verification, a pause or a resume. Raises
     `Missing` or `Conflict`."""
@@ -177,18 +163,13 @@ def topology_action(
     return operation_request(
         kind=kind,
         target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=act,
+        **asked,
     )
 
 
 @writing
-def topology_restore(
-    *, name: str, checkpoint: int, actor: str, reason: str, channel: Channel, idempotency_key: str = ""
-) -> Operation:
+def topology_restore(*, name: str, checkpoint: int, **asked: Unpack[Asked]) -> Operation:
     """Put all of a running topology back to a checkpoint that is still in storage, and replay from there.
 
     Raises `Missing` (no such checkpoint) or `Conflict` (not running, being recovered, or the checkpoint is
@@ -212,11 +193,8 @@ def topology_restore(
     return operation_request(
         kind=OperationKind.TOPOLOGY_RESTORE,
         target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=restore,
+        **asked,
     )
 
 

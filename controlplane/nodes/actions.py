@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from controlplane.errors import Conflict
-from controlplane.events.choices import Channel, OperationKind
+from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
-from controlplane.events.operations import Permission, operation_request
+from controlplane.events.operations import Asked, Permission, operation_request
 from controlplane.events.services import writing
 from controlplane.nodes.permitted import node_refusal
 from controlplane.nodes.selectors import node_get
@@ -16,10 +18,7 @@ def node_action(
     *,
     kind: OperationKind,
     name: str,
-    actor: str,
-    reason: str,
-    channel: Channel,
-    idempotency_key: str = "",
+    **asked: Unpack[Asked],
 ) -> Operation:
     """Ask for a node to be drained, activated or (an experiment) failed. Raises `Missing` or `Conflict`."""
 
@@ -32,9 +31,6 @@ def node_action(
     return operation_request(
         kind=kind,
         target=name,
-        actor=actor,
-        reason=reason,
-        channel=channel,
-        idempotency_key=idempotency_key,
         permit=permit,
+        **asked,
     )
