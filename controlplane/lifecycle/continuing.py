@@ -12,6 +12,7 @@ from controlplane.checkpoints.representation import checkpoint_change
 from controlplane.checkpoints.selectors import savepoint_get
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.representation import Change
+from controlplane.lifecycle.origins import origins_keep
 from controlplane.topologies.choices import Guarantee, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
@@ -77,7 +78,7 @@ def _fit(topology: Topology, before: dict[str, Any]) -> tuple[Graph, Continuatio
 
     version = topology.versions.order_by("-number").first()
     spec = version.spec if version is not None else topology.spec
-    graph = spec_validate(_origins_kept(spec, before))
+    graph = spec_validate(origins_keep(spec, before))
     return graph, continuation(graph_of(before), graph, catalogue)
 
 
@@ -201,18 +202,3 @@ def _refusal(topology: Topology, checkpoint: int, found: Continuation) -> str:
         f"{checkpoint}: rows in between would change. Deploy the version before it, to go on, and undeploy "
         "it when it is well: then it leaves a checkpoint of all that is final"
     )
-
-
-def _origins_kept(spec: dict[str, Any], deployed: dict[str, Any]) -> dict[str, Any]:
-    """Where a source does not say from when event time counts, it goes on counting from the moment that the
-    deployment fixed."""
-    known = {one["name"]: one.get("params", {}).get("origin") for one in deployed["operators"]}
-    operators = [
-        {**one, "params": {**one.get("params", {}), "origin": known[one["name"]]}}
-        if not one.get("inputs")
-        and one.get("params", {}).get("origin") is None
-        and known.get(one["name"]) is not None
-        else one
-        for one in spec["operators"]
-    ]
-    return {**spec, "operators": operators}

@@ -6,7 +6,7 @@ out after the commit, and what the driver then reports ends it (see `telemetry`)
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Unpack
 
 from django.utils import timezone
@@ -23,6 +23,7 @@ from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
 from controlplane.incidents.restoring import restorable
 from controlplane.lifecycle.continuing import continuation_begin, savepoint_begin
 from controlplane.lifecycle.deployment import deploy_plan_create
+from controlplane.lifecycle.origins import origins_begin
 from controlplane.topologies.choices import Desired, Start, TopologyStatus
 from controlplane.topologies.figures import SETTLED, figures_settle
 from controlplane.topologies.models import Problem, Topology, rack_exposure_unknown
@@ -209,26 +210,11 @@ def _standing(topology: Topology) -> dict[str, Any]:
     }
 
 
-def _origin_fix(spec: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Give sources without an origin of event time the moment of deployment, to the second.
-
-    It becomes part of the stored specification, so every replay computes the same times.
-    """
-    origin = now.astimezone(UTC).replace(microsecond=0).isoformat()
-    operators = [
-        {**operator, "params": {**operator.get("params", {}), "origin": origin}}
-        if not operator.get("inputs") and operator.get("params", {}).get("origin") is None
-        else operator
-        for operator in spec["operators"]
-    ]
-    return {**spec, "operators": operators}
-
-
 def _begin_anew(topology: Topology, now: datetime) -> Graph:
     """Have a topology start with its first tuple; the newest version as it is to run."""
     version = topology.versions.order_by("-number").first()
     spec = version.spec if version is not None else topology.spec
-    graph = spec_validate(_origin_fix(spec, now))
+    graph = spec_validate(origins_begin(spec, now))
     topology.head_epoch = topology.committed_epoch = topology.checkpoint_epoch = 0
     topology.computation, topology.renewed, topology.continues = topology.version, [], None
     return graph
