@@ -14,8 +14,8 @@ from pathlib import Path
 
 import duckdb
 
+from controlplane.results.columns import DATABASE, NUMBERS, quoted
 from controlplane.results.messages import Compared, Comparison
-from controlplane.results.reading import DATABASE, NUMBERS, quoted
 from spark_jobs.sinks.committed import CommittedError, committed_read, deployment_directory, epoch_file
 from spark_jobs.sinks.compaction import small_files_stay
 from spark_jobs.sinks.tentative import DIRECTORY, FIDELITY, STATUS

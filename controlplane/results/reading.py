@@ -10,37 +10,30 @@ opposite order of their writing. Only as many files are read as the question nee
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 import duckdb
 
+from controlplane.results.columns import DATABASE, NUMBERS, SOURCE, Columns, instant, instant_or_none, quoted
 from controlplane.results.files import (
     MOST_EPOCHS,
     CompactedError,
     OutputFile,
     newest_files,
 )
-from controlplane.results.messages import Answer, Column, Cursor, Question, Refusal, Reply, ResultWindow
+from controlplane.results.messages import Answer, Cursor, Question, Refusal, Reply, ResultWindow
 from domain.masking import MASK
 from spark_jobs.sinks.committed import CommittedError, committed_read, rows_directory
 from spark_jobs.state.sample_files import EPOCH
 
-MEMORY: Final = "256MB"
 MOST_FILES: Final = 2_000
 """Files that one question opens."""
-LONGEST: Final = 1_000
-"""Characters of a text that are shown."""
 MOST_BYTES: Final = 1_000_000
 """Of the rows of an answer, about; the rest is on the next page."""
 WINDOW_START, WINDOW_END, COUNT, KEY = "window_start", "window_end", "count", "key"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-NUMBERS = (*_INTEGERS, *(f"U{name}" for name in _INTEGERS), "FLOAT", "DOUBLE")
 
 
 def answer(question: Question) -> Reply:
@@ -82,7 +75,7 @@ def _answer(question: Question) -> Reply:
         newest = next((file.path for file in files() if file.path is not None), None)
         if newest is not None:
             reader = _Reader(database, question, newest)
-            found.columns = reader.columns
+            found.columns = reader.columns.told
             by = reader.by_window if reader.windowed else reader.by_position
             by(found, files(), cursor)
     return Reply(answer=found)
@@ -98,7 +91,7 @@ def _sampled(question: Question) -> Reply:
         epoch = int(noted[0]) if noted else 0
         found = Answer(deployed=0, epoch=epoch, removed=0)
         reader = _Reader(database, question, Path(question.sample))
-        found.columns = reader.columns
+        found.columns = reader.columns.told
         reader.by_position(found, iter([OutputFile(epoch, epoch, Path(question.sample))]), Cursor(deployed=0))
     found.next = ""
     return Reply(answer=found)
@@ -119,40 +112,13 @@ class _Reader:
     def __init__(self, database: duckdb.DuckDBPyConnection, question: Question, newest: Path) -> None:
         self._database = database
         self._question = question
-        self._types = self._types_of([str(newest)])
-        names = self._names_written(newest)
-        masked = set(question.masked)
-        # DuckDB numbers names that differ in case only: `email` behind `Email` becomes `email_1`.
-        self.columns = [
-            Column(name=name, type=_kind(given), masked=written in masked)
-            for (name, given), written in zip(self._types.items(), names, strict=True)
-        ]
+        self.columns = Columns(database, newest, question.masked)
+        self._types = self.columns.types
         self.windowed = self._types.get(WINDOW_END, "").startswith("TIMESTAMP")
-
-    def _types_of(self, files: Sequence[str]) -> dict[str, str]:
-        """The columns of all of these files together, with their types."""
-        described = self._database.execute(f"DESCRIBE SELECT * FROM {_SOURCE}", {"files": files}).fetchall()
-        return {row[0]: row[1] for row in described}
-
-    def _names_written(self, file: Path) -> list[str]:
-        """The names of the columns as the file has them. What is in a column follows it."""
-        root, *rest = self._database.execute(
-            "SELECT name, coalesce(num_children, 0) FROM parquet_schema($file)", {"file": str(file)}
-        ).fetchall()
-        names: list[str] = []
-        left = [root[1]]
-        for name, children in rest:
-            if len(left) == 1:
-                names.append(name)
-            left[-1] -= 1
-            left.append(children)
-            while len(left) > 1 and not left[-1]:
-                left.pop()
-        return names
 
     def by_window(self, found: Answer, files: Iterator[OutputFile], cursor: Cursor) -> None:
         """Windows are summed up file by file until there are enough of them, then their rows are read."""
-        bound = "" if cursor.window is None else f"WHERE {self._micros(WINDOW_END)} <= {cursor.window}"
+        bound = "" if cursor.window is None else f"WHERE {self.columns.micros(WINDOW_END)} <= {cursor.window}"
         windows: dict[tuple[int, int | None], ResultWindow] = {}
         chosen: list[str] = []
         last = 0
@@ -178,9 +144,9 @@ class _Reader:
         ]
         ordered += [quoted(name) for name in self._types if name not in (WINDOW_END, WINDOW_START, COUNT)]
         parameters = {"files": chosen}
-        shown = self._shown(self._types_of(chosen))
+        shown = self.columns.selected(chosen)
         rows_read = self._database.execute(
-            f"SELECT {shown} FROM {_SOURCE} {bound} ORDER BY {', '.join(ordered)}"
+            f"SELECT {shown} FROM {SOURCE} {bound} ORDER BY {', '.join(ordered)}"
             f" LIMIT {self._question.limit + 1} OFFSET {cursor.skip}",
             parameters,
         ).fetchall()
@@ -194,21 +160,21 @@ class _Reader:
         self, paths: list[str], bound: str, windows: dict[tuple[int, int | None], ResultWindow]
     ) -> None:
         counted = self._types.get(COUNT) in NUMBERS and COUNT not in self._question.masked
-        start = self._micros(WINDOW_START) if WINDOW_START in self._types else "NULL"
+        start = self.columns.micros(WINDOW_START) if WINDOW_START in self._types else "NULL"
         keyed = counted and KEY in self._types
         best = f"arg_max({quoted(KEY)}::VARCHAR, {quoted(COUNT)})" if keyed else "NULL"
         total = f"sum({quoted(COUNT)}), max({quoted(COUNT)})" if counted else "NULL, NULL"
         rows = self._database.execute(
-            f"SELECT {self._micros(WINDOW_END)}, {start}, count(*), {best}, {total}"
-            f" FROM {_SOURCE} {bound} GROUP BY 1, 2",
+            f"SELECT {self.columns.micros(WINDOW_END)}, {start}, count(*), {best}, {total}"
+            f" FROM {SOURCE} {bound} GROUP BY 1, 2",
             {"files": paths},
         ).fetchall()
         for end, begin, number, key, of_all, most in rows:
             if end is None:
                 continue
             made = ResultWindow(
-                start=_instant_or_none(begin),
-                end=_instant(end),
+                start=instant_or_none(begin),
+                end=instant(end),
                 rows=number,
                 total=of_all,
                 key=MASK if keyed and KEY in self._question.masked else key,
@@ -259,7 +225,7 @@ class _Reader:
                     return
                 until = rows - skip
                 read = self._database.execute(
-                    f"SELECT {self._shown(self._types_of([name]))} FROM {_NUMBERED}"
+                    f"SELECT {self.columns.selected([name])} FROM {_NUMBERED}"
                     f" WHERE file_row_number >= {max(0, until - wanted)} AND file_row_number < {until}"
                     " ORDER BY file_row_number DESC",
                     {"file": name},
@@ -272,59 +238,19 @@ class _Reader:
             skip = 0
         found.next = _earlier(cursor, found, last, window=None)
 
-    def _shown(self, types: Mapping[str, str]) -> str:
-        """The columns as they are shown: instants in microseconds, long texts cut, masked values hidden.
-        types: those of the rows, which may lack columns of the newest file, or have them with other types."""
-        parts = []
-        for column in self.columns:
-            value, given = quoted(column.name), types.get(column.name)
-            if given is None:
-                parts.append("NULL")
-            elif column.masked:
-                parts.append(f"CASE WHEN {value} IS NULL THEN NULL ELSE '{MASK}' END")
-            elif column.type == "time" == _kind(given):
-                parts.append(_micros(value, given))
-            elif column.type in ("number", "boolean") and column.type == _kind(given):
-                parts.append(value)
-            else:
-                text = value if given == "VARCHAR" else f"{value}::VARCHAR"
-                cut = f"left({text}, {LONGEST}) || '…'"
-                parts.append(f"CASE WHEN length({text}) > {LONGEST} THEN {cut} ELSE {text} END")
-        return ", ".join(parts)
-
-    def _micros(self, name: str) -> str:
-        return _micros(quoted(name), self._types[name])
-
     def _take(self, found: Answer, rows: Sequence[tuple[Any, ...]]) -> int:
         """Put rows into the answer, at least one, until it is large; returns how many."""
-        makers = [
-            _instant_or_none if column.type == "time" and not column.masked else _plain
-            for column in self.columns
-        ]
-        names = [column.name for column in self.columns]
         size = sum(len(str(row)) for row in found.rows[:1]) * len(found.rows)
         for taken, row in enumerate(rows):
             if size > MOST_BYTES:
                 return taken
-            made = {name: make(value) for name, make, value in zip(names, makers, row, strict=True)}
+            made = self.columns.row(row)
             size += len(str(made))
             found.rows.append(made)
         return len(rows)
 
 
-DATABASE: Final[dict[str, str | bool | int | float | list[str]]] = {
-    "threads": 1,
-    "memory_limit": MEMORY,
-    "temp_directory": "",
-    "preserve_insertion_order": False,
-}
-_SOURCE: Final = "read_parquet($files, hive_partitioning = false, union_by_name = true)"
 _NUMBERED: Final = "read_parquet($file, hive_partitioning = false, file_row_number = true)"
-
-
-def _micros(value: str, given: str) -> str:
-    """Microseconds since the Unix epoch of an instant of this type."""
-    return f"epoch_us({value}::TIMESTAMPTZ)" if given == "TIMESTAMPTZ_NS" else f"epoch_us({value})"
 
 
 def _batches(files: Iterator[OutputFile]) -> Iterator[list[OutputFile]]:
@@ -358,32 +284,3 @@ def _together(one: ResultWindow, other: ResultWindow) -> ResultWindow:
         key=larger.key,
         count=larger.count,
     )
-
-
-def _kind(given: str) -> str:
-    if given.startswith("TIMESTAMP"):
-        return "time"
-    if given == "BOOLEAN":
-        return "boolean"
-    return "number" if given in NUMBERS else "text"
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no number for what is infinite or undefined."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _instant(micros: int) -> str:
-    try:
-        return (_EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
-    except OverflowError:
-        return str(micros)
-
-
-def _instant_or_none(micros: int | str | None) -> str | None:
-    """A text is a value of rows in which the column holds no instants."""
-    return _instant(micros) if isinstance(micros, int) else micros

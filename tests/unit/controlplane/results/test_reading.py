@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.results import reading
+from controlplane.results.columns import LONGEST
 from controlplane.results.messages import Answer, Cursor, CursorError, Question
 from controlplane.results.reading import answer
 from domain.masking import MASK
@@ -267,7 +268,7 @@ def test_an_answer_is_never_large(outputs: Outputs, monkeypatch: pytest.MonkeyPa
     outputs.sink.commit(epoch=1)
     page = outputs.ask("R")
     assert 1 < len(page.rows) < 10
-    assert len(page.rows[0]["text"]) == reading.LONGEST + 1
+    assert len(page.rows[0]["text"]) == LONGEST + 1
     texts = [row["text"][:4] for row in outputs.every("R", 1000)]
     assert texts == [f"{n:04}" for n in range(99, -1, -1)]
 
