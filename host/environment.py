@@ -185,6 +185,7 @@ class Environment:
     keep_samples: Keep
     keep_measurements: Keep
     keep_checkpoints: Keep
+    keep_plans: Keep
     keep_audit: Keep
     keep_operations: Keep
     keep_problems: Keep
@@ -384,6 +385,7 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
         keep_samples=reader.keep("RESURGE_KEEP_SAMPLES", "1d/1000000"),
         keep_measurements=reader.keep("RESURGE_KEEP_MEASUREMENTS", "30d/2000000"),
         keep_checkpoints=reader.keep("RESURGE_KEEP_CHECKPOINTS", "30d/100000"),
+        keep_plans=reader.keep("RESURGE_KEEP_PLANS", "365d/20000"),
         keep_audit=reader.keep("RESURGE_KEEP_AUDIT", "730d/1000000"),
         keep_operations=reader.keep("RESURGE_KEEP_OPERATIONS", "90d/100000"),
         keep_problems=reader.keep("RESURGE_KEEP_PROBLEMS", "90d/10000"),

@@ -192,6 +192,10 @@ GROUPS: dict[str, tuple[Setting, ...]] = {
             "RESURGE_KEEP_CHECKPOINTS", "keep_checkpoints",
             "Rows of checkpoints that are no longer in storage, besides the newest 50 of each topology.",
         ),
+        Setting(
+            "RESURGE_KEEP_PLANS", "keep_plans",
+            "Plans of incidents, besides the newest 10 of each topology. The story of an incident stays.",
+        ),
         Setting("RESURGE_KEEP_AUDIT", "keep_audit", "The audit trail."),
         Setting("RESURGE_KEEP_OPERATIONS", "keep_operations", "Operations that have ended."),
         Setting("RESURGE_KEEP_PROBLEMS", "keep_problems", "Problems, by when they last happened."),

@@ -161,6 +161,7 @@ class RecoveryPlan(models.Model):
         constraints = (
             models.UniqueConstraint(fields=["topology", "generation"], name="plan_generation_unique"),
         )
+        indexes = (models.Index(fields=["created_at"], name="plan_created"),)
 
     def __str__(self) -> str:
         return f"{self.topology} g{self.generation} ({self.kind})"

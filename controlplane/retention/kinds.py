@@ -20,11 +20,16 @@ from controlplane.checkpoints.choices import CheckpointState
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import EVENT_TRIMMED, OPERATION_ENDED
 from controlplane.events.services import trimmed_note
+from controlplane.incidents.models import RecoveryPlan
 from controlplane.measurements.buckets import LEVELS
 from host.environment import Keep
 
 CHECKPOINTS_SHOWN = 50
 """The newest of each topology, which stay whatever their age."""
+
+
+PLANS_KEPT = 10
+"""The newest of each topology, which stay as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,15 @@ def _checkpoints() -> Q:
     )
     behind = ranked.filter(rank__gt=CHECKPOINTS_SHOWN).values("pk")
     return Q(pk__in=behind) & Q(stored=False) & ~Q(state=CheckpointState.STARTED)
+
+
+def _plans() -> Q:
+    """Those of incidents, behind the newest of their topology. With the others deployments begin: by these
+    checkpoints are found as long as they are stored."""
+    ranked = RecoveryPlan.objects.annotate(
+        rank=Window(RowNumber(), partition_by=F("topology_id"), order_by=F("generation").desc())
+    )
+    return Q(pk__in=ranked.filter(rank__gt=PLANS_KEPT).values("pk"), incident__isnull=False)
 
 
 def _longest_buckets() -> Q:
@@ -141,6 +155,10 @@ KINDS = (
     Kind(
         name="checkpoints", title="Checkpoints", field="keep_checkpoints", model="checkpoints.Checkpoint",
         at="started_at", removable=_checkpoints,
+    ),
+    Kind(
+        name="plans", title="Plans of incidents", field="keep_plans", model="incidents.RecoveryPlan",
+        at="created_at", removable=_plans,
     ),
     Kind(name="audit", title="Audit trail", field="keep_audit", model="events.AuditEntry", at="at"),
     Kind(

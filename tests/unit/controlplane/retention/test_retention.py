@@ -29,10 +29,11 @@ from controlplane.events.choices import EventKind
 from controlplane.events.models import AuditEntry, Event, Operation
 from controlplane.events.selectors import event_position
 from controlplane.events.services import event_publish
+from controlplane.incidents.models import Incident, RecoveryPlan
 from controlplane.measurements.models import Measurement
 from controlplane.nodes.models import Node, NodeSample
 from controlplane.retention import kinds
-from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, Kind
+from controlplane.retention.kinds import CHECKPOINTS_SHOWN, KINDS, PLANS_KEPT, Kind
 from controlplane.retention.logs import log_files, logs_trim
 from controlplane.retention.selectors import retention_read
 from controlplane.retention.services import STEP, STEPS, kind_trim, retention_enforce
@@ -101,6 +102,16 @@ def checkpoint(at: datetime) -> Checkpoint:
     )
 
 
+def plan(at: datetime) -> RecoveryPlan:
+    topology = Topology.objects.get()
+    incident, _ = Incident.objects.get_or_create(number=1, defaults={"detected_at": at, "opened_at": at})
+    made = RecoveryPlan.objects.create(
+        topology=topology, incident=incident, generation=topology.plans.count() + 1_000, kind="recover"
+    )
+    RecoveryPlan.objects.filter(pk=made.pk).update(created_at=at)
+    return made
+
+
 def measurement(at: datetime) -> Measurement:
     part = str(time.perf_counter_ns())
     return Measurement.objects.create(
@@ -117,6 +128,7 @@ MAKE: dict[str, Callable[[datetime], Any]] = {
     "node_samples": lambda at: NodeSample.objects.create(node=Node.objects.all()[0], at=at, cpu_percent=1.0),
     "measurements": measurement,
     "checkpoints": checkpoint,
+    "plans": plan,
     "audit": audit,
     "operations": operation,
     "problems": lambda at: Problem.objects.create(at=at, where="x", what="y"),
@@ -146,6 +158,9 @@ MAKE: dict[str, Callable[[datetime], Any]] = {
 }
 
 
+NEWEST = {"checkpoints": CHECKPOINTS_SHOWN, "plans": PLANS_KEPT}
+
+
 @pytest.fixture
 def nothing(topology: Topology) -> Topology:
     for kind in KINDS:
@@ -169,8 +184,7 @@ def test_what_is_too_old_goes_and_the_rest_stays(name: str, nothing: Topology, s
     for _ in range(3):
         MAKE[name](now - timedelta(hours=2))
     young = [MAKE[name](now - timedelta(minutes=30)).pk for _ in range(2)]
-    if name == "checkpoints":
-        young += [MAKE[name](now).pk for _ in range(CHECKPOINTS_SHOWN)]
+    young += [MAKE[name](now).pk for _ in range(NEWEST.get(name, 0))]
     assert kind_trim(kind) == 3
     assert set(young) == set(kind.rows().values_list("pk", flat=True))
     assert kind_trim(kind) == 0
@@ -189,9 +203,9 @@ def test_of_too_many_the_oldest_go(name: str, nothing: Topology, settings: Any) 
     bound(settings, kind, Keep(86_400.0, 2))
     start = timezone.now() - timedelta(hours=10)
     made = [MAKE[name](start + timedelta(minutes=minute)).pk for minute in range(5)]
-    shown = [MAKE[name](timezone.now()).pk for _ in range(CHECKPOINTS_SHOWN)] if name == "checkpoints" else []
+    newest = [MAKE[name](timezone.now()).pk for _ in range(NEWEST.get(name, 0))]
     assert kind_trim(kind) == 3
-    assert set(kind.rows().values_list("pk", flat=True)) == {*made[3:], *shown}
+    assert set(kind.rows().values_list("pk", flat=True)) == {*made[3:], *newest}
 
 
 def test_steps_are_small_and_few(nothing: Topology, settings: Any) -> None:
@@ -222,6 +236,10 @@ def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
     for _ in range(CHECKPOINTS_SHOWN + 2):
         checkpoint(old)
     Checkpoint.objects.filter(epoch=1).update(stored=True)
+    plan(old)
+    RecoveryPlan.objects.update(incident=None, kind="deploy")
+    for _ in range(PLANS_KEPT + 2):
+        plan(old)
     token(timezone.now() + timedelta(days=1))
     attempt(timezone.now())
     retention_enforce(lambda action, of: action())
@@ -230,6 +248,8 @@ def test_what_is_in_use_stays(nothing: Topology, settings: Any) -> None:
     assert AccessAttempt.objects.count() == 1, "it locks a user out"
     assert Checkpoint.objects.count() == CHECKPOINTS_SHOWN + 1, "what can be restored, and what is shown"
     assert not Checkpoint.objects.filter(epoch=2).exists()
+    assert RecoveryPlan.objects.count() == PLANS_KEPT + 1, "with the one that began the deployment"
+    assert RecoveryPlan.objects.filter(kind="deploy").exists()
 
 
 def test_long_buckets_stay_however_many_short_ones_there_are(nothing: Topology, settings: Any) -> None:
@@ -262,7 +282,9 @@ def test_checkpoints_of_a_thousand_topologies_go(
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="it asks for SQLite's plan")
-@pytest.mark.parametrize("name", sorted(set(BY_NAME) - {"tentative", "tokens", "sign_ins", "checkpoints"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(BY_NAME) - {"tentative", "tokens", "sign_ins", "checkpoints", "plans"})
+)
 def test_what_is_too_old_is_found_without_reading_the_rest(name: str, nothing: Topology) -> None:
     """No other process writes meanwhile. The kinds that are left out have few rows."""
     kind = BY_NAME[name]
