@@ -203,6 +203,7 @@ class _Reader:
 
     def by_position(self, found: Answer, files: Iterator[OutputFile], cursor: Cursor) -> None:
         """The last rows of the newest file, then those of the one before."""
+        self._database.execute("SET preserve_insertion_order = true")
         skip, opened, last = cursor.skip, 0, 0
         for file in files:
             last = file.first
@@ -225,11 +226,11 @@ class _Reader:
                     return
                 until = rows - skip
                 read = self._database.execute(
-                    f"SELECT {self.columns.selected([name])} FROM {_NUMBERED}"
-                    f" WHERE file_row_number >= {max(0, until - wanted)} AND file_row_number < {until}"
-                    " ORDER BY file_row_number DESC",
-                    {"file": name},
+                    f"SELECT {self.columns.selected([name])} FROM {SOURCE}"
+                    f" LIMIT {min(wanted, until)} OFFSET {max(0, until - wanted)}",
+                    {"files": [name]},
                 ).fetchall()
+                read.reverse()
                 taken = self._take(found, read)
                 skip += taken
                 if taken < len(read):
@@ -248,9 +249,6 @@ class _Reader:
             size += len(str(made))
             found.rows.append(made)
         return len(rows)
-
-
-_NUMBERED: Final = "read_parquet($file, hive_partitioning = false, file_row_number = true)"
 
 
 def _batches(files: Iterator[OutputFile]) -> Iterator[list[OutputFile]]:

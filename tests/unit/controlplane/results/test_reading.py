@@ -183,6 +183,15 @@ def test_each_file_is_read_with_the_types_that_it_has(tmp_path: Path) -> None:
         assert len(instants) == 1
 
 
+def test_a_column_may_have_any_name(tmp_path: Path) -> None:
+    written = Outputs(tmp_path)
+    task = written.sink.outputs(deployed=3, attempt=0, life=1)
+    task.write("R", 0, 1, pa.table({"file_row_number": range(5), "filename": ["f"] * 5}))
+    assert not task.settle()
+    written.sink.commit(epoch=1)
+    assert [row["file_row_number"] for row in written.every("R", 2)] == [4, 3, 2, 1, 0]
+
+
 def test_a_page_of_a_compacted_file_says_where_to_begin(outputs: Outputs) -> None:
     outputs.write(range(1, 14))
     page = outputs.ask("R", limit=13)
