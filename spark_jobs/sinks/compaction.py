@@ -172,6 +172,11 @@ def _write(temporary: Path, tables: Sequence[pa.Table], target: Path) -> pa.Tabl
     try:
         # Only tables of one schema may have two columns of one name.
         table = pa.concat_tables(tables, promote_options="none" if same else "permissive").combine_chunks()
+        for name in set[str]().union(*(one.column_names for one in tables if not same)):
+            kinds = {one.schema.field(name).type for one in tables if name in one.column_names}
+            if any(_rounds(kind, table.schema.field(name).type) for kind in kinds):
+                shown = ", ".join(sorted(map(str, kinds)))
+                raise pa.ArrowTypeError(f"column {name!r} has {shown}, which no one type holds exactly")
         write_table(temporary, table)
         return table
     except pa.ArrowException as error:
@@ -181,6 +186,17 @@ def _write(temporary: Path, tables: Sequence[pa.Table], target: Path) -> pa.Tabl
         )
         what = f"the rows of its epochs cannot be put into one file: {error}"
         raise SinkError(str(target), what, hint) from error
+
+
+def _rounds(kind: pa.DataType, common: pa.DataType) -> bool:
+    """Whether values may become others in the common type that Arrow finds: it makes fractions of decimals,
+    and checks all other values. Readers take decimals of 128 bits only."""
+    if pa.types.is_decimal(kind):
+        return not (pa.types.is_decimal128(common) or kind.equals(common))
+    places = [kind.field(place) for place in range(kind.num_fields)]
+    if pa.types.is_struct(kind):
+        return any(_rounds(one.type, common.field(one.name).type) for one in places)
+    return any(_rounds(one.type, common.field(place).type) for place, one in enumerate(places))
 
 
 def _reach(until: dict[str, int], operator: str, table: pa.Table) -> None:

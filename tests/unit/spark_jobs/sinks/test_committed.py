@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -391,6 +392,39 @@ def test_columns_that_cannot_go_together_stay_in_small_files_and_the_rest_goes_o
     assert committed is not None
     assert (committed.removed, committed.spans) == (5, []), "what is whole is still retired"
     bounded.close()
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ([Decimal("0.1000000000000000001")], [0.5]),
+        ([[Decimal("0.1000000000000000001")]], [[0.5]]),
+        ([{"a": Decimal("0.1000000000000000001")}], [{"a": 0.5, "b": 1}]),
+        ([Decimal("1.55")], [Decimal(10**37)]),
+    ],
+    ids=["fractions", "in a list", "in a structure", "too wide for readers"],
+)
+def test_no_decimal_becomes_another_number(tmp_path: Path, early: list[Any], late: list[Any]) -> None:
+    made = sink(tmp_path)
+    write(made, "A", 1, pa.table({"sum": early}))
+    write(made, "A", 4, pa.table({"sum": late}))
+    made.commit(epoch=5)
+    with pytest.raises(SinkError, match=r"column 'sum' has .*decimal128.*, which no one type holds exactly"):
+        made.put_in_order(5)
+    assert not list(files_of(tmp_path).rglob("epochs=*/*"))
+    made.close()
+
+
+def test_decimals_of_several_scales_go_together(tmp_path: Path) -> None:
+    made = sink(tmp_path)
+    values = [Decimal("1.5"), Decimal("1000.25")]
+    for epoch, value in enumerate(values, start=1):
+        write(made, "A", epoch, pa.table({"sum": [value]}))
+    made.commit(epoch=5)
+    made.put_in_order(5)
+    (file,) = files_of(tmp_path).glob("A/partition=0/epochs=1-5/part.parquet")
+    assert pq.ParquetFile(file).read().column("sum").to_pylist() == values
+    made.close()
 
 
 @pytest.mark.parametrize("failure", [pa.ArrowTypeError("no"), ValueError("no"), MemoryError()])
