@@ -23,7 +23,11 @@ class Failed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partitions: tuple[str, ...]
 
 
-class Lost(msgspec.Struct, tag_field="fact", tag="lost", frozen=True, forbid_unknown_fields=True):
+class _Fact(msgspec.Struct, tag_field="fact", frozen=True, forbid_unknown_fields=True):
+    """`tag`: the kind that is stored; a kind is never renamed."""
+
+
+class Lost(_Fact, frozen=True, tag="lost"):
     """Nodes were lost, or partitions were found down although no node was lost with them."""
 
     at: float  # seconds since 1970; decides which losses are correlated
@@ -32,59 +36,49 @@ class Lost(msgspec.Struct, tag_field="fact", tag="lost", frozen=True, forbid_unk
     avoid: tuple[str, ...] = ()  # living nodes on which these partitions do not run
 
 
-class Returned(msgspec.Struct, tag_field="fact", tag="returned", frozen=True, forbid_unknown_fields=True):
+class Returned(_Fact, frozen=True, tag="returned"):
     """A lost node was alive all the time."""
 
     node: str
-    kept: dict[
-        str, tuple[str, ...]
-    ]  # topology -> partitions that still run there, because no plan moved them
+    # Topology -> partitions that still run there, because no plan moved them.
+    kept: dict[str, tuple[str, ...]]
 
 
-class TakenOver(msgspec.Struct, tag_field="fact", tag="taken_over", frozen=True, forbid_unknown_fields=True):
+class TakenOver(_Fact, frozen=True, tag="taken_over"):
     """Replicas act for partitions that had failed."""
 
     topology: str
     acting: dict[str, str]  # partition -> node
 
 
-class Tentative(msgspec.Struct, tag_field="fact", tag="tentative", frozen=True, forbid_unknown_fields=True):
+class Tentative(_Fact, frozen=True, tag="tentative"):
     """Queries go on without a part of their input."""
 
     topology: str
     queries: tuple[str, ...]
 
 
-class Arrived(
-    msgspec.Struct,
-    tag_field="fact",
-    tag="arrived",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-):
+class Arrived(_Fact, frozen=True, tag="arrived", omit_defaults=True):
     """A node registered that has nothing to run yet, or a drained one may take partitions again."""
 
     node: str
     kept: dict[str, tuple[str, ...]] = {}  # topology -> partitions that were to move, and stay there
 
 
-class Drained(msgspec.Struct, tag_field="fact", tag="drained", frozen=True, forbid_unknown_fields=True):
+class Drained(_Fact, frozen=True, tag="drained"):
     """An operator is emptying a living node."""
 
     node: str
     failed: dict[str, Failed]  # topology -> what is to move
 
 
-class StillFailed(
-    msgspec.Struct, tag_field="fact", tag="still_failed", frozen=True, forbid_unknown_fields=True
-):
+class StillFailed(_Fact, frozen=True, tag="still_failed"):
     """A plan was made that does not move everything yet that is to leave a drained node."""
 
     failed: dict[str, Failed]  # topology -> what is still to move, by the generation of that plan
 
 
-class Spread(msgspec.Struct, tag_field="fact", tag="spread", frozen=True, forbid_unknown_fields=True):
+class Spread(_Fact, frozen=True, tag="spread"):
     """Partitions that a plan restores on nodes which have not begun with them are planned again."""
 
     topology: str
@@ -92,9 +86,7 @@ class Spread(msgspec.Struct, tag_field="fact", tag="spread", frozen=True, forbid
     nodes: tuple[str, ...]  # for whose sake: they joined since, or were filled by different waves
 
 
-class Rebalancing(
-    msgspec.Struct, tag_field="fact", tag="rebalancing", frozen=True, forbid_unknown_fields=True
-):
+class Rebalancing(_Fact, frozen=True, tag="rebalancing"):
     """Partitions that run are to change their node, which evens out the nodes."""
 
     topology: str
@@ -102,7 +94,7 @@ class Rebalancing(
     moves: dict[str, str]  # partition -> node to which it is to go
 
 
-class Parked(msgspec.Struct, tag_field="fact", tag="parked", frozen=True, forbid_unknown_fields=True):
+class Parked(_Fact, frozen=True, tag="parked"):
     """These queries are stopped until they are unparked: no plan runs what only they need."""
 
     topology: str
@@ -111,7 +103,7 @@ class Parked(msgspec.Struct, tag_field="fact", tag="parked", frozen=True, forbid
     limits: dict[str, float] = {}  # node -> CPU percent that may be planned there, where more proved too much
 
 
-class Unrestored(msgspec.Struct, tag_field="fact", tag="unrestored", frozen=True, forbid_unknown_fields=True):
+class Unrestored(_Fact, frozen=True, tag="unrestored"):
     """A plan was discarded before it was known to be applied."""
 
     topology: str
@@ -121,9 +113,7 @@ class Unrestored(msgspec.Struct, tag_field="fact", tag="unrestored", frozen=True
     rollback_pending: bool  # the discarded plan carried a rollback, so the next one must carry it
 
 
-class RecoveryRequested(
-    msgspec.Struct, tag_field="fact", tag="asked", frozen=True, forbid_unknown_fields=True
-):
+class RecoveryRequested(_Fact, frozen=True, tag="asked"):
     """An operator asked to recover a topology with the nodes there are."""
 
     topology: str
@@ -132,14 +122,14 @@ class RecoveryRequested(
     checkpoint: int | None = None  # the one the operator chose; None: the newest
 
 
-class PlanApplied(msgspec.Struct, tag_field="fact", tag="applied", frozen=True, forbid_unknown_fields=True):
+class PlanApplied(_Fact, frozen=True, tag="applied"):
     """The driver has applied this plan."""
 
     topology: str
     generation: int
 
 
-class Refused(msgspec.Struct, tag_field="fact", tag="refused", frozen=True, forbid_unknown_fields=True):
+class Refused(_Fact, frozen=True, tag="refused"):
     """The driver cannot apply this plan, because the checkpoint it starts from is not kept any more."""
 
     topology: str
@@ -148,42 +138,42 @@ class Refused(msgspec.Struct, tag_field="fact", tag="refused", frozen=True, forb
     restorable: tuple[int, ...]  # that the driver could go back to, ascending; 0 is the empty state
 
 
-class CaughtUp(msgspec.Struct, tag_field="fact", tag="caught_up", frozen=True, forbid_unknown_fields=True):
+class CaughtUp(_Fact, frozen=True, tag="caught_up"):
     """All that this plan put back works live."""
 
     topology: str
     generation: int
 
 
-class Verifying(msgspec.Struct, tag_field="fact", tag="verifying", frozen=True, forbid_unknown_fields=True):
+class Verifying(_Fact, frozen=True, tag="verifying"):
     """Nothing is failed, absent or behind; the next global checkpoint is awaited."""
 
     topology: str
     generation: int
 
 
-class Dropped(msgspec.Struct, tag_field="fact", tag="dropped", frozen=True, forbid_unknown_fields=True):
+class Dropped(_Fact, frozen=True, tag="dropped"):
     """Nothing is left to recover of this topology."""
 
     topology: str
     generation: int
 
 
-class Deferred(msgspec.Struct, tag_field="fact", tag="waiting", frozen=True, forbid_unknown_fields=True):
+class Deferred(_Fact, frozen=True, tag="waiting"):
     """No plan can be made now."""
 
     topology: str
     reason: str  # as it was told; one that differs in numbers only is not told again
 
 
-class MethodChosen(msgspec.Struct, tag_field="fact", tag="method", frozen=True, forbid_unknown_fields=True):
+class MethodChosen(_Fact, frozen=True, tag="method"):
     """The method that recovers a topology was chosen or has changed."""
 
     topology: str
     method: str
 
 
-class Proposed(msgspec.Struct, tag_field="fact", tag="proposed", frozen=True, forbid_unknown_fields=True):
+class Proposed(_Fact, frozen=True, tag="proposed"):
     """A plan waits for the confirmation of an operator."""
 
     topology: str
@@ -198,14 +188,14 @@ class Proposed(msgspec.Struct, tag_field="fact", tag="proposed", frozen=True, fo
     explanation: dict[str, Any]  # the planner's, as a plan has it
 
 
-class Withdrawn(msgspec.Struct, tag_field="fact", tag="withdrawn", frozen=True, forbid_unknown_fields=True):
+class Withdrawn(_Fact, frozen=True, tag="withdrawn"):
     """Nothing is proposed any more, because nothing can be done now."""
 
     topology: str
     proposal: str
 
 
-class Approved(msgspec.Struct, tag_field="fact", tag="approved", frozen=True, forbid_unknown_fields=True):
+class Approved(_Fact, frozen=True, tag="approved"):
     """An operator confirmed this proposal."""
 
     proposal: str
@@ -213,21 +203,21 @@ class Approved(msgspec.Struct, tag_field="fact", tag="approved", frozen=True, fo
     reason: str
 
 
-class Paused(msgspec.Struct, tag_field="fact", tag="paused", frozen=True, forbid_unknown_fields=True):
+class Paused(_Fact, frozen=True, tag="paused"):
     """An operator paused the recovery."""
 
     actor: str
     reason: str
 
 
-class Resumed(msgspec.Struct, tag_field="fact", tag="resumed", frozen=True, forbid_unknown_fields=True):
+class Resumed(_Fact, frozen=True, tag="resumed"):
     """An operator resumed the recovery."""
 
     actor: str
     reason: str
 
 
-class Accepted(msgspec.Struct, tag_field="fact", tag="accepted", frozen=True, forbid_unknown_fields=True):
+class Accepted(_Fact, frozen=True, tag="accepted"):
     """An operator accepted that queries are not available as before, or not at all."""
 
     actor: str
@@ -235,7 +225,7 @@ class Accepted(msgspec.Struct, tag_field="fact", tag="accepted", frozen=True, fo
     queries: int  # how many that were
 
 
-class Replanned(msgspec.Struct, tag_field="fact", tag="replan", frozen=True, forbid_unknown_fields=True):
+class Replanned(_Fact, frozen=True, tag="replan"):
     """An operator asked to plan anew: proposals and confirmations are void."""
 
     actor: str
