@@ -115,6 +115,10 @@ class Operator(ABC):
         first rows come; None where states are only put together."""
         put_together(state, saved, self.values_merged([state.values, saved.values]))
 
+    def tables(self, inputs: Mapping[str, Sequence[pa.Table]]) -> list[pa.Table]:
+        """The tables of all inputs, in the order of the specification."""
+        return [table for name in self.inputs for table in inputs.get(name, ())]
+
     @abstractmethod
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables

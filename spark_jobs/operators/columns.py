@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
-from spark_jobs.operators.problems import OperatorError, column_of
+from spark_jobs.operators.problems import OperatorError, column_of, column_problems
 from spark_jobs.state.tables import StateTables
 
 _ORDERINGS: Final[dict[str, Callable[..., Any]]] = {
@@ -36,9 +36,8 @@ class Filter(Operator):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
-        column, comparison, value = params.get("column"), params.get("comparison"), params.get("value")
-        if not isinstance(column, str) or not column:
-            found.append(f"column must be the name of a column, not {column!r}")
+        comparison, value = params.get("comparison"), params.get("value")
+        found += column_problems("column", params.get("column"))
         if comparison not in COMPARISONS:
             found.append(f"comparison must be one of {', '.join(COMPARISONS)}, not {comparison!r}")
         elif comparison in _WITHOUT_VALUE:
@@ -61,7 +60,7 @@ class Filter(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        kept = [table.filter(self._holds(table)) for name in self.inputs for table in inputs.get(name, ())]
+        kept = [table.filter(self._holds(table)) for table in self.tables(inputs)]
         return concatenated(kept, self.kind)
 
     def _holds(self, table: pa.Table) -> pa.ChunkedArray:
@@ -160,8 +159,7 @@ class Project(Operator):
     ) -> pa.Table | None:
         chosen = [
             pa.table({new: column_of(table, old, self.kind) for new, old in self.columns.items()})
-            for name in self.inputs
-            for table in inputs.get(name, ())
+            for table in self.tables(inputs)
         ]
         return concatenated(chosen, self.kind)
 

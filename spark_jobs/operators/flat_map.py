@@ -66,7 +66,7 @@ class FlatMapRegex(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        parts = [self.matches(table) for name in self.inputs for table in inputs.get(name, ())]
+        parts = [self.matches(table) for table in self.tables(inputs)]
         return pa.concat_tables(parts) if parts else None
 
     def matches(self, table: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
-from spark_jobs.operators.problems import column_of
+from spark_jobs.operators.problems import column_of, column_problems
 from spark_jobs.state.chunks import TableState
 from spark_jobs.state.keyed import KeyedTable
 from spark_jobs.state.tables import StateTables
@@ -35,15 +35,12 @@ class Transitions(Operator):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
-        column = params.get("column", "key")
-        if not isinstance(column, str) or not column:
-            found.append(f"column must be the name of a column, not {column!r}")
-        return found
+        return found + column_problems("column", params.get("column", "key"))
 
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        rows = concatenated(self.tables(inputs), self.kind)
         if rows is None or not rows.num_rows:
             return None
         texts = column_of(rows, self.params.get("column", "key"), self.kind).cast(pa.string())
@@ -113,15 +110,14 @@ class Components(Operator):
     def _heard(self, inputs: Mapping[str, Sequence[pa.Table]]) -> dict[str, dict[str, str]]:
         """Node -> neighbour -> its least label. An edge tells that the neighbour is there, under its name."""
         found: dict[str, dict[str, str]] = {}
-        for name in self.inputs:
-            for table in inputs.get(name, ()):
-                nodes = column_of(table, "key", self.kind).to_pylist()
-                others = column_of(table, "to", self.kind).to_pylist()
-                labels = table.column("label").to_pylist() if "label" in table.column_names else others
-                for node, other, label in zip(nodes, others, labels, strict=True):
-                    if node != other and None not in (node, other, label):
-                        mine = found.setdefault(node, {})
-                        mine[other] = min(label, mine.get(other, label))
+        for table in self.tables(inputs):
+            nodes = column_of(table, "key", self.kind).to_pylist()
+            others = column_of(table, "to", self.kind).to_pylist()
+            labels = table.column("label").to_pylist() if "label" in table.column_names else others
+            for node, other, label in zip(nodes, others, labels, strict=True):
+                if node != other and None not in (node, other, label):
+                    mine = found.setdefault(node, {})
+                    mine[other] = min(label, mine.get(other, label))
         return found
 
 
@@ -148,13 +144,12 @@ class Least(Operator):
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         heard: dict[str, str] = {}
-        for name in self.inputs:
-            for table in inputs.get(name, ()):
-                keys = column_of(table, "key", self.kind).to_pylist()
-                labels = column_of(table, "label", self.kind).to_pylist()
-                for key, label in zip(keys, labels, strict=True):
-                    if key is not None and label is not None:
-                        heard[key] = min(label, heard.get(key, label))
+        for table in self.tables(inputs):
+            keys = column_of(table, "key", self.kind).to_pylist()
+            labels = column_of(table, "label", self.kind).to_pylist()
+            for key, label in zip(keys, labels, strict=True):
+                if key is not None and label is not None:
+                    heard[key] = min(label, heard.get(key, label))
         given = state.maps.pop("given", {})  # of a version that kept maps
         least = _by_key(state, "least", LEAST, given)
         nodes = sorted(heard)

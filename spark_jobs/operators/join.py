@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 from domain.topology.continuation import EVERY_COLUMN
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
-from spark_jobs.operators.problems import OperatorError, column_of, times_of
+from spark_jobs.operators.problems import (
+    OperatorError,
+    column_of,
+    column_problems,
+    duration_problems,
+    times_of,
+)
 from spark_jobs.operators.sql import query_table
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.chunks import rows_of
@@ -58,18 +64,13 @@ class WindowedJoin(Operator):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
-        size = params.get("size_s")
         if "size_s" not in params:
             if "time" in params:
                 found.append("time needs size_s; without both, rows of the same windows are joined")
-        elif isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800:
-            found.append(
-                f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
-            )
+        else:
+            found += duration_problems("size_s", params["size_s"])
         for name in ("column", "time"):
-            value = params.get(name, "column")
-            if not isinstance(value, str) or not value:
-                found.append(f"{name} must be the name of a column, not {value!r}")
+            found += column_problems(name, params.get(name, "column"))
         return found
 
     @classmethod

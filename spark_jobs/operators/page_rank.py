@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from domain.execution.job import NO_WATERMARK
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
-from spark_jobs.operators.problems import column_of, times_of
+from spark_jobs.operators.problems import column_of, duration_problems, times_of
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
@@ -64,11 +64,8 @@ class PageRank(Operator):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
-        size, rounds = params.get("size_s"), params.get("rounds", 10)
-        if isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800:
-            found.append(
-                f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
-            )
+        found += duration_problems("size_s", params.get("size_s"))
+        rounds = params.get("rounds", 10)
         if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= MOST_ROUNDS:
             found.append(f"rounds must be a whole number from 1 to {MOST_ROUNDS}, not {rounds!r}")
         return found
@@ -83,7 +80,7 @@ class PageRank(Operator):
         """The round, and the window that is ranked, follow from epochs and watermarks alone, which are the
         same for all partitions."""
         values = state.values
-        tables = [table for name in self.inputs for table in inputs.get(name, ()) if table.num_rows]
+        tables = [table for table in self.tables(inputs) if table.num_rows]
         self._wait(context, [table for table in tables if "amount" not in table.column_names], state)
         if "ranked" not in values:
             if context.watermark == NO_WATERMARK:
@@ -188,7 +185,7 @@ class Ranks(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        tables = [table for name in self.inputs for table in inputs.get(name, ())]
+        tables = self.tables(inputs)
         last = [table.filter(column_of(table, "last", self.kind)) for table in tables]
         given = [table for table in last if table.num_rows]
         if not given:

@@ -1,6 +1,8 @@
-"""Errors of operators whose input does not fit their parameters."""
+"""Errors of operators whose input does not fit their parameters, and what is wrong with parameters."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pyarrow as pa
 
@@ -50,6 +52,18 @@ def times_of(table: pa.Table, name: str, kind: str) -> pa.ChunkedArray:
             f"Convert it in the operator before it, such as `{convert}` in `sql`.",
         )
     return column.cast(pa.int64())
+
+
+def column_problems(parameter: str, value: Any) -> list[str]:
+    if isinstance(value, str) and value:
+        return []
+    return [f"{parameter} must be the name of a column, not {value!r}"]
+
+
+def duration_problems(parameter: str, value: Any) -> list[str]:
+    if not isinstance(value, bool) and isinstance(value, int | float) and 0.001 <= value <= 604_800:
+        return []
+    return [f"{parameter} must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {value!r}"]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -57,7 +57,7 @@ class PythonMap(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        rows = concatenated(self.tables(inputs), self.kind)
         if rows is None:
             return None
         result = self.function(rows, **self.arguments)

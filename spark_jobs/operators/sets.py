@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.operators.base import EpochContext, Operator, unknown_params
 from spark_jobs.operators.columns import concatenated
-from spark_jobs.operators.problems import column_of, times_of
+from spark_jobs.operators.problems import column_of, duration_problems, times_of
 from spark_jobs.operators.window import SECOND
 from spark_jobs.state.chunks import one_dictionary_each, rows_of
 from spark_jobs.state.late import leave_out
@@ -42,7 +42,7 @@ class Union(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        return concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        return concatenated(self.tables(inputs), self.kind)
 
 
 class Distinct(Operator):
@@ -63,15 +63,11 @@ class Distinct(Operator):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
-        columns, size = params.get("columns", ["key"]), params.get("size_s")
+        columns = params.get("columns", ["key"])
         if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
             found.append(f"columns must be a list of column names, not {columns!r}")
-        if size is not None and (
-            isinstance(size, bool) or not isinstance(size, int | float) or not 0.001 <= size <= 604_800
-        ):
-            found.append(
-                f"size_s must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {size!r}"
-            )
+        if params.get("size_s") is not None:
+            found += duration_problems("size_s", params["size_s"])
         return found
 
     @classmethod
@@ -85,7 +81,7 @@ class Distinct(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        rows = concatenated(self.tables(inputs), self.kind)
         rows = one_dictionary_each(rows) if rows is not None else None
         if not self.size:
             return self._first_ever(rows, state) if rows is not None and rows.num_rows else None

@@ -52,7 +52,7 @@ class Sql(Operator):
     def process(
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
-        rows = concatenated([table for name in self.inputs for table in inputs.get(name, ())], self.kind)
+        rows = concatenated(self.tables(inputs), self.kind)
         if rows is None or not rows.num_rows:
             return None
         return query_table(self.params["query"], {"input": rows})

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.operators.base import Combinable, EpochContext, Operator, unknown_params
-from spark_jobs.operators.problems import column_of, text_of, times_of
+from spark_jobs.operators.problems import column_of, duration_problems, text_of, times_of
 from spark_jobs.state.chunks import Chunk
 from spark_jobs.state.late import leave_out
 from spark_jobs.state.tables import StateTables
@@ -54,14 +54,9 @@ class SlidingWindow(Operator, Combinable):
     @classmethod
     def problems(cls, params: Mapping[str, Any]) -> list[str]:
         found = unknown_params(params, cls.takes)
-        for name in ("size_s", "slide_s"):
-            value = params.get(name)
-            if name == "slide_s" and name not in params:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= 604_800:
-                found.append(
-                    f"{name} must be a duration between 1 ms and 7 d, such as 30, 15m or 1h, not {value!r}"
-                )
+        found += duration_problems("size_s", params.get("size_s"))
+        if "slide_s" in params:
+            found += duration_problems("slide_s", params["slide_s"])
         if not found and params.get("slide_s", params["size_s"]) > params["size_s"]:
             found.append("slide_s must not be larger than size_s: tuples between windows would be lost")
         if not found and params["size_s"] / (math.gcd(*_micros(params)) / SECOND) > 10_000:
@@ -135,7 +130,7 @@ class SlidingWindow(Operator, Combinable):
         self, context: EpochContext, inputs: Mapping[str, Sequence[pa.Table]], state: StateTables
     ) -> pa.Table | None:
         panes = state.table("panes")
-        arrived = [self.combine(table) for name in self.inputs for table in inputs.get(name, ())]
+        arrived = [self.combine(table) for table in self.tables(inputs)]
         arrived = [table for table in arrived if table.num_rows]
         passed = state.values.get("passed")
         # The first window that is still open: none closes twice.
