@@ -275,34 +275,28 @@ def class_archive_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
     stamp["class_archive"] = wanted
 
 
-def chromium_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
-    if shutil.which(CHROMIUM):
-        return
-    if system.usable:
-        say("installing Chromium for the browser tests")
-        system.install(CHROMIUM, "fonts-dejavu-core")
-        return
-    say(f"no {CHROMIUM}, and it cannot be installed by this user: the browser tests will fail")
+def programs_for_tests_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
+    for name, is_there, packages, without in (
+        (
+            CHROMIUM,
+            lambda: shutil.which(CHROMIUM),
+            (CHROMIUM, "fonts-dejavu-core"),
+            "the browser tests will fail",
+        ),
+        ("PostgreSQL", postgresql_find, ("postgresql",), "tests that need it are skipped"),
+        ("curl", lambda: shutil.which("curl"), ("curl",), "tests that need it are skipped"),
+    ):
+        if is_there():
+            continue
+        if system.usable:
+            say(f"installing {name} for the tests")
+            system.install(*packages)
+        else:
+            say(f"no {name}, and it cannot be installed by this user: {without}")
 
 
-def postgresql_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
-    if any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or shutil.which("initdb"):
-        return
-    if system.usable:
-        say("installing PostgreSQL for the tests of services at the same moment")
-        system.install("postgresql")
-        return
-    say("no PostgreSQL, and it cannot be installed by this user: tests that need it are skipped")
-
-
-def curl_ensure(stamp: dict[str, str], system: SystemPackages) -> None:
-    if shutil.which("curl"):
-        return
-    if system.usable:
-        say("installing curl for the tests of the examples of REST")
-        system.install("curl")
-        return
-    say("no curl, and it cannot be installed by this user: tests that need it are skipped")
+def postgresql_find() -> bool:
+    return any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or bool(shutil.which("initdb"))
 
 
 def stamp_read() -> dict[str, str]:
@@ -324,7 +318,7 @@ def ensure_all(stamp: dict[str, str], system: SystemPackages, parts: Sequence[st
     first, *others = parts
     steps: list[Callable[[dict[str, str], SystemPackages], None]] = [java_ensure, redis_ensure]
     if "test" in parts:
-        steps += [chromium_ensure, postgresql_ensure, curl_ensure]
+        steps.append(programs_for_tests_ensure)
 
     def system_ensure() -> None:
         for step in steps:

@@ -20,6 +20,7 @@ from supervision.zookeeper import zookeeper_program
 IMPORT_SECONDS = 10.0
 # Bytes of a message that a websocket client may send; the dashboard's have less than a hundred.
 LONGEST_MESSAGE = 65_536
+CELERY = (sys.executable, "-m", "celery", "-A", "workers.celery_app")
 WEB_OPTIONS = (
     *("--no-access-log", "--lifespan", "off"),
     *("--timeout-graceful-shutdown", "2"),
@@ -80,11 +81,24 @@ def server_programs(
     return [makers[name]() for name in SERVERS if name in names]
 
 
+def celery_worker(installation: Installation, name: str, *, threads: int) -> Program:
+    """The Celery worker `name`, which takes the queue of that name."""
+    return Program(
+        name=name,
+        command=(
+            *(*CELERY, "worker", "--pool", "threads", "--without-gossip", "--without-mingle"),
+            *("--loglevel", "INFO", "-Q", name, "--concurrency", str(threads), "-n", f"{name}@%h"),
+        ),
+        priority=40,
+        ready=log_says(installation, name, " ready"),
+        settle=IMPORT_SECONDS,
+        stop_wait=8,
+    )
+
+
 def control_programs(installation: Installation) -> list[Program]:
     """The control plane. Stopping goes by descending priority: the processes that watch nodes end first, or
     they would take the end of the nodes for a failure."""
-    celery = (sys.executable, "-m", "celery", "-A", "workers.celery_app")
-    worker = ("worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "INFO")
     port = installation.settings.port
     # Containers listen on other addresses too: their network is the boundary.
     bind = installation.variables.get("RESURGE_BIND", LOOPBACK)
@@ -111,33 +125,12 @@ def control_programs(installation: Installation) -> list[Program]:
             settle=IMPORT_SECONDS,
             stop_wait=60,
         ),
-        Program(
-            name="detection",
-            command=(*celery, *worker, "-Q", "detection", "--concurrency", "2", "-n", "detection@%h"),
-            priority=40,
-            ready=log_says(installation, "detection", " ready"),
-            settle=IMPORT_SECONDS,
-            stop_wait=8,
-        ),
-        Program(
-            name="recovery",
-            command=(*celery, *worker, "-Q", "recovery", "--concurrency", "4", "-n", "recovery@%h"),
-            priority=40,
-            ready=log_says(installation, "recovery", " ready"),
-            settle=IMPORT_SECONDS,
-            stop_wait=8,
-        ),
-        Program(
-            name="webhooks",
-            command=(*celery, *worker, "-Q", "webhooks", "--concurrency", "4", "-n", "webhooks@%h"),
-            priority=40,
-            ready=log_says(installation, "webhooks", " ready"),
-            settle=IMPORT_SECONDS,
-            stop_wait=8,
-        ),
+        celery_worker(installation, "detection", threads=2),
+        celery_worker(installation, "recovery", threads=4),
+        celery_worker(installation, "webhooks", threads=4),
         Program(
             name="beat",
-            command=(*celery, "beat", "--pidfile=", "--loglevel", "WARNING"),
+            command=(*CELERY, "beat", "--pidfile=", "--loglevel", "WARNING"),
             priority=40,
             ready=lambda: True,  # it logs nothing while it works
             settle=IMPORT_SECONDS,

@@ -175,9 +175,7 @@ def test_the_class_archive_is_tried_once_and_may_fail(
 STEPS = (
     "java_ensure",
     "redis_ensure",
-    "chromium_ensure",
-    "postgresql_ensure",
-    "curl_ensure",
+    "programs_for_tests_ensure",
     "class_archive_ensure",
 )
 
@@ -203,7 +201,7 @@ def test_every_step_runs_once_and_the_class_archive_after_what_it_needs(steps: l
     bootstrap.ensure_all({}, NoSystem(), ["runtime", "test"])
     assert sorted(steps) == sorted([*STEPS, "command_ensure", "runtime", "test"])
     archive = steps.index("class_archive_ensure")
-    assert max(steps.index(one) for one in ("runtime", *STEPS[:4])) < archive
+    assert max(steps.index(one) for one in ("runtime", *STEPS[:3])) < archive
     assert steps.index("test") < steps.index("command_ensure")
 
 
@@ -241,3 +239,12 @@ def test_two_steps_do_not_run_pip_at_once(commands: list[list[str]], monkeypatch
     bootstrap.pip_install("one", what="pip")
     second.join()
     assert ran == ["one", "two"]
+
+
+def test_a_program_for_tests_that_is_lacking_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None if name == "curl" else name)
+    bootstrap.programs_for_tests_ensure({}, NoSystem())
+    said = "no curl, and it cannot be installed by this user: tests that need it are skipped"
+    assert capsys.readouterr().out == f"install: {said}\n"
