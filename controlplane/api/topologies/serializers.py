@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
@@ -11,20 +11,7 @@ from controlplane.api.fields import RefusalsField, StrictSerializer, TextField
 from controlplane.api.health import HealthSerializer
 from controlplane.api.requests import ErrorItemSerializer, ReasonSerializer
 from controlplane.checkpoints.models import SAVEPOINT_NAME
-from controlplane.topologies.choices import (
-    PLANNER_CHOICES,
-    REPLICATION_PLANNER_CHOICES,
-    ApprovalPolicy,
-    MethodPolicy,
-    Outputs,
-    OverloadPolicy,
-    RebalancingPolicy,
-    ReplicationMode,
-    RollbackPolicy,
-    SlowNodesPolicy,
-    Start,
-    TentativeOutput,
-)
+from controlplane.topologies.choices import Outputs, Start
 from controlplane.topologies.drawing import specification_drawn
 from controlplane.topologies.models import (
     PRIORITY_HIGH,
@@ -316,48 +303,23 @@ class TopologyDeleteSerializer(ReasonSerializer):
     )
 
 
-class PolicyUpdateSerializer(ReasonSerializer):
+class PolicyUpdateSerializer(ReasonSerializer, serializers.ModelSerializer):
     """What is not given stays; null puts a number back to that of the installation."""
 
-    method = serializers.ChoiceField(MethodPolicy.choices, required=False)
-    planner = serializers.ChoiceField(PLANNER_CHOICES, required=False)
-    rollback = serializers.ChoiceField(RollbackPolicy.choices, required=False)
-    approval = serializers.ChoiceField(ApprovalPolicy.choices, required=False)
-    rebalancing = serializers.ChoiceField(RebalancingPolicy.choices, required=False)
-    overload = serializers.ChoiceField(OverloadPolicy.choices, required=False)
-    slow_nodes = serializers.ChoiceField(SlowNodesPolicy.choices, required=False)
-    correlation_threshold = serializers.IntegerField(
-        required=False, allow_null=True, min_value=1, max_value=HIGHEST_THRESHOLD
-    )
-    correlation_window = serializers.FloatField(
-        required=False, allow_null=True, min_value=0.0, help_text="seconds"
-    )
-    replication_mode = serializers.ChoiceField(ReplicationMode.choices, required=False)
-    replication_planner = serializers.ChoiceField(REPLICATION_PLANNER_CHOICES, required=False)
-    replication_budget = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=0,
-        max_value=MAX_PARTITIONS,
-        help_text="partitions; null: a quarter of all",
-    )
-    tentative_output = serializers.ChoiceField(TentativeOutput.choices, required=False)
-    tentative_fidelity = serializers.FloatField(
-        required=False, min_value=0.0, max_value=1.0, help_text="above which a query gives tentative output"
-    )
-    tentative_worth = serializers.FloatField(
-        required=False,
-        min_value=0.0,
-        max_value=1.0,
-        help_text="what complete tentative output counts for in recovery plans, where final output counts "
-        "for 1",
-    )
     tentative_except = serializers.ListField(
         child=TextField(),
         required=False,
         max_length=MAX_PARTITIONS,
         help_text="operators whose queries never give tentative output",
     )
+
+    class Meta:
+        model = Topology
+        fields = ("reason", *POLICY_FIELDS)
+        extra_kwargs: ClassVar[dict[str, dict[str, int]]] = {
+            "correlation_threshold": {"max_value": HIGHEST_THRESHOLD},
+            "replication_budget": {"max_value": MAX_PARTITIONS},
+        }
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         attrs = super().validate(attrs)
