@@ -244,7 +244,7 @@ def test_two_steps_do_not_run_pip_at_once(commands: list[list[str]], monkeypatch
 def test_a_program_for_tests_that_is_lacking_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None if name == "curl" else name)
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "curl" else name)
     bootstrap.programs_for_tests_ensure({}, NoSystem())
     said = "no curl, and it cannot be installed by this user: tests that need it are skipped"
     assert capsys.readouterr().out == f"install: {said}\n"

@@ -151,13 +151,13 @@ def test_a_slow_name_server_delays_only_what_it_is_asked_for(
 ) -> None:
     answers, look_up = threading.Event(), socket.getaddrinfo
 
-    def slow(host: str, *rest: Any, flags: int = 0, **options: Any) -> Any:
+    def slow(host: str, port: int, *, flags: int = 0, **options: Any) -> Any:
         if host == "node.example":
             if flags & socket.AI_NUMERICHOST:
                 raise socket.gaierror(socket.EAI_NONAME, "not a number")
             assert answers.wait(30)
             host = "127.0.0.1"
-        return look_up(host, *rest, flags=flags, **options)
+        return look_up(host, port, flags=flags, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     port = port_of(server)

@@ -345,7 +345,12 @@ def test_what_has_changed_meanwhile_makes_a_plan_stale(
     incident = lose("node-1")
     node_register(registration=registration("node-5"), at=now())
     plans: list[int] = []
-    overtake(monkeypatch, lambda: (change(), plans.append(deployed.plans.count())))
+
+    def overtaking() -> None:
+        change()
+        plans.append(deployed.plans.count())
+
+    overtake(monkeypatch, overtaking)
     with pytest.raises(StalePlan, match="plan again"):
         look(incident)
     assert deployed.plans.count() == plans[0]
