@@ -7,12 +7,13 @@ import gzip
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,7 +47,7 @@ def original_read(path: Path, *, text: str, ts: str, ts_unit: str, part: str = "
             parts.append(_text(str(group) if whole else group) if part else None)
             texts.append(None if part and parts[-1] is None else _text(value))
             times.append(time)
-    except (OSError, EOFError, ValueError, KeyError, csv.Error, pa.ArrowException) as error:
+    except (OSError, EOFError, ValueError, KeyError, csv.Error, zlib.error, pa.ArrowException) as error:
         raise VerificationError(
             where=str(path),
             what=f"the original input cannot be read: {error}",
@@ -56,24 +57,39 @@ def original_read(path: Path, *, text: str, ts: str, ts_unit: str, part: str = "
 
 
 def _rows(path: Path, text: str, ts: str, part: str) -> tuple[Iterator[Row], bool]:
+    """Row by row: what a file holds besides may be much larger than the columns that are needed."""
     name = path.name.lower().removesuffix(".gz")
-    opened = gzip.open if path.name.lower().endswith(".gz") else open
     if name.endswith((".parquet", ".pq")):
-        timed = ts in pq.read_schema(path).names
+        timed = bool(ts) and ts in pq.read_schema(path).names
         return _parquet_rows(path, text, ts if timed else None, part), timed
-    with opened(path, "rb") as file:
-        content = file.read().removeprefix(b"\xef\xbb\xbf")
     if name.endswith((".jsonl", ".ndjson")):
-        lines = [_json_object(line) for line in content.split(b"\n") if line.strip()]
-        timed = any(ts in line for line in lines)
-        return ((line.get(text), line.get(ts), line.get(part)) for line in lines), timed
-    decoded = io.StringIO(content.decode("utf-8", "surrogateescape"), newline="")
+        timed = bool(ts) and any(ts in row for row in _json_objects(path))
+        return ((row.get(text), row.get(ts), row.get(part)) for row in _json_objects(path)), timed
+    table = _csv_table(path, "\t" if name.endswith(".tsv") else ",")
+    header = next(table, [])
+    timed = bool(ts) and ts in header
+    places = (header.index(text), header.index(ts) if timed else None, header.index(part) if part else None)
+    return _csv_rows(table, len(header), places), timed
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.name.lower().endswith(".gz"):
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # typeshed has no IO for it
+    return path.open("rb")
+
+
+def _json_objects(path: Path) -> Iterator[dict[str, Any]]:
+    with _opened(path) as file:
+        for number, line in enumerate(file):
+            line = line if number else line.removeprefix(b"\xef\xbb\xbf")
+            if line.strip():
+                yield _json_object(line)
+
+
+def _csv_table(path: Path, delimiter: str) -> Iterator[list[str]]:
     csv.field_size_limit(1 << 30)
-    table = csv.reader(decoded, delimiter="\t" if name.endswith(".tsv") else ",")
-    header = next(table)
-    places = (header.index(text), header.index(ts) if ts in header else None)
-    rows = _csv_rows(table, len(header), (*places, header.index(part) if part else None))
-    return rows, places[1] is not None
+    with io.TextIOWrapper(_opened(path), "utf-8-sig", "surrogateescape", newline="") as decoded:
+        yield from csv.reader(decoded, delimiter=delimiter)
 
 
 def _parquet_rows(path: Path, text: str, ts: str | None, part: str) -> Iterator[Row]:

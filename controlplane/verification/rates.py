@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from datetime import datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
@@ -60,7 +61,7 @@ def rates_read(path: Path, *, speedup: float, rate: int | None) -> Rates:
         moments = [datetime.fromisoformat(moment.strip()) for moment, _ in rows]
         counts = [int(count) for _, count in rows]
         step = (moments[1] - moments[0]) // timedelta(microseconds=1)
-    except (OSError, EOFError, ValueError, IndexError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, IndexError, csv.Error, zlib.error) as error:
         raise VerificationError(
             where=str(path), what=f"the arrival rates cannot be read: {error}", hint="Put the file back."
         ) from error

@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def measured_read(path: Path) -> Measured:
         header, *rows = [row for row in csv.reader(io.StringIO(text)) if row]
         names = [name.strip() for name in header]
         return Measured(names, [[math.floor(float(value) + 0.5) for value in row] for row in rows])
-    except (OSError, EOFError, ValueError, csv.Error) as error:
+    except (OSError, EOFError, ValueError, csv.Error, zlib.error) as error:
         raise VerificationError(
             where=str(path), what=f"the speeds cannot be read: {error}", hint="Put the file back."
         ) from error
