@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class QueryResult(msgspec.Struct, kw_only=True):
     `unexpected` ones should not be there at all, `different` ones have the right window and key and the wrong
     count. `tentative` rows are not compared. `should_count` and `counts` are the sums of the column `count`
     that rows should have and have, of a query that is not exact and has one. `skipped` says why nothing could
-    be compared."""
+    be compared, `beyond` what of it could not."""
 
     query: str
     operator: str
@@ -52,6 +53,7 @@ class QueryResult(msgspec.Struct, kw_only=True):
     should_count: int = 0
     counts: int = 0
     skipped: str = ""
+    beyond: str = ""
     error: str = ""
     examples: list[Finding] = []
 
@@ -96,7 +98,12 @@ def compare(
         if not result.found:
             result.skipped = "none of its windows has been given yet, and the last ones may wait for others"
             return
-        given = "window_end <= (SELECT max(window_end) FROM found)"
+        last = int(database.execute("SELECT coalesce(max(window_end), 0) FROM found").fetchall()[0][0])
+        result.beyond = (
+            f"windows that end after {instant(last)}: they may wait for others until the input has ended, so"
+            " where such rows were given and are lost, it is not noticed before"
+        )
+        given = f"window_end <= {last}"
         stream = replace(stream, relation=f"(SELECT * FROM {stream.relation} WHERE {given})")
     result.expected = _count(database, stream.relation)
     if not _differ(database, stream):
@@ -120,6 +127,13 @@ def compare(
         result.should_count = _sum(database, stream.relation)
         result.counts = _sum(database, "found")
     result.examples = _examples(database, identity, bool(values), examples)
+
+
+def instant(micros: int) -> str:
+    try:
+        return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):  # times may be beyond the year 9999
+        return f"{micros} us"
 
 
 def _load(

@@ -2,9 +2,9 @@
 
 `result` of the operation: `progress`, `done` of so many `steps`, while it runs; then `epoch`, up to which was
 compared, `rows` found, `queries` compared and those of them that are `exact`, and a sentence for each that is
-`wrong` or could not be compared (`left_out`). Where the guarantee is bounded, a query is only wrong if its
-outputs cannot be read: `deviation` is the share of the expected rows that are missing, wrong or too many, and
-`deviating` has a sentence for each query of which some are.
+`wrong` or could not be compared, or only in part (`left_out`). Where the guarantee is bounded, a query is
+only wrong if its outputs cannot be read: `deviation` is the share of the expected rows that are missing,
+wrong or too many, and `deviating` has a sentence for each query of which some are.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ def outcome(verification: Verification, *, bounded: bool = False) -> tuple[dict[
     inexact = [query for query in compared if not query.clean]
     wrong = [query for query in inexact if query.error] if bounded else inexact
     left_out = [f"{query.query}: {query.skipped}" for query in verification.queries if query.skipped]
+    beyond = [f"{query.query}: {query.beyond}" for query in compared if query.beyond]
     sentences = [_sentence(query) for query in wrong]
     result: dict[str, Any] = {
         "progress": None,
@@ -86,7 +87,7 @@ def outcome(verification: Verification, *, bounded: bool = False) -> tuple[dict[
         "queries": len(compared),
         "exact": len(compared) - len(inexact),
         "wrong": _first(sentences),
-        "left_out": _first(left_out),
+        "left_out": _first(left_out + beyond),
     }
     if bounded:
         result["deviation"] = round(verification.deviation, 6)

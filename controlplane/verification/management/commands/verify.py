@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from rich.table import Table
 
 from controlplane.topologies.choices import Guarantee
 from controlplane.topologies.models import Topology
-from controlplane.verification.comparison import INSTANTS, Finding, QueryResult
+from controlplane.verification.comparison import INSTANTS, Finding, QueryResult, instant
 from controlplane.verification.operation import operation_verify
 from controlplane.verification.problems import VerificationError
 from controlplane.verification.subject import spec_that_ran
@@ -111,7 +110,7 @@ def _json(verification: Verification) -> str:
 def _show(console: Console, verification: Verification, *, bounded: bool) -> None:
     tuples = ", ".join(f"{count:,} tuples of {source}" for source, count in verification.tuples.items())
     watermark = verification.watermark_us
-    moment = "" if watermark is None or watermark == NO_WATERMARK else f", watermark {_instant(watermark)}"
+    moment = "" if watermark is None or watermark == NO_WATERMARK else f", watermark {instant(watermark)}"
     ended = ", input ended" if verification.final else ""
     reach = f"up to epoch {verification.epoch}, {tuples or 'nothing'}{moment}{ended}"
     console.print(f"{verification.topology}: {reach}", soft_wrap=True)
@@ -130,6 +129,8 @@ def _show(console: Console, verification: Verification, *, bounded: bool) -> Non
         table.add_row(query.query, *cells, outcome)
     console.print(table)
     for query in verification.queries:
+        if query.beyond:
+            console.print(f"{query.query}, not compared: {query.beyond}", markup=False, soft_wrap=True)
         for finding in query.examples:
             console.print(_sentence(query, finding), markup=False, soft_wrap=True)
     exact = sum(query.clean and not query.skipped for query in verification.queries)
@@ -143,14 +144,7 @@ def _show(console: Console, verification: Verification, *, bounded: bool) -> Non
 
 def _sentence(query: QueryResult, finding: Finding) -> str:
     row = ", ".join(
-        f"{name}={_instant(value)}" if name in INSTANTS else f"{name}={value!r}"
+        f"{name}={instant(value)}" if name in INSTANTS else f"{name}={value!r}"
         for name, value in finding.row.items()
     )
     return f"{query.query} {finding.kind}: {row}: expected {finding.expected}, found {finding.found}"
-
-
-def _instant(micros: int) -> str:
-    try:
-        return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(timespec="milliseconds")
-    except (ValueError, OverflowError):  # times may be beyond the year 9999
-        return f"{micros} us"

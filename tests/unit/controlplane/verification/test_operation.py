@@ -225,6 +225,12 @@ def test_nothing_compared_is_not_exact() -> None:
     assert outcome(_of([query]))[1] == "no query can be compared: O[0]: it reads from kafka"
 
 
+def test_what_was_compared_in_part_is_told() -> None:
+    query = QueryResult(query="O[0]", operator="O", expected=9, found=9, beyond="windows that end after noon")
+    result, wrong = outcome(_of([query]))
+    assert (result["exact"], result["left_out"], wrong) == (1, ["O[0]: windows that end after noon"], "")
+
+
 def _of(queries: list[QueryResult]) -> Verification:
     return Verification(
         topology="hashtags", epoch=3, tuples={}, watermark_us=None, final=False, inputs={}, queries=queries

@@ -116,6 +116,7 @@ def test_before_the_input_has_ended_the_windows_that_were_given_are_compared(
     assert (ranks.expected > 0) == bool(present) == (epochs > 5)
     assert ("given yet" in ranks.skipped) is not bool(present), "nothing was compared, so nothing is exact"
     if present:
+        assert "windows that end after 2" in ranks.beyond, "what is lost there cannot be told"
         part = tmp_path / "outputs" / "page-ranks" / f"deployed={DEPLOYED}" / "Ranks" / "partition=0"
         (part / f"epoch={present[0]}" / "part.parquet").unlink()
         assert not verify(tmp_path, spec).clean
