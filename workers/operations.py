@@ -81,7 +81,14 @@ def _set_paused(coordination: WorkerSession, operation: Operation, *, paused: bo
 
 
 def _recover(coordination: WorkerSession, operation: Operation) -> None:
-    _by_incident(coordination, operation, recover_now, checkpoint=operation.parameters.get("checkpoint"))
+    parameters = operation.parameters
+    _by_incident(
+        coordination,
+        operation,
+        recover_now,
+        checkpoint=parameters.get("checkpoint"),
+        deployed_at=parameters.get("deployed_at"),
+    )
 
 
 def _rebalance(coordination: WorkerSession, operation: Operation) -> None:

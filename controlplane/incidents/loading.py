@@ -88,6 +88,7 @@ def machine_load(incident: Incident, *, may_plan: bool, damaged: bool = False) -
             memory,
             unassigned=deployment.unassigned if deployment else (),
             before=deployment.before if deployment else 0,
+            deployed=deployment.deployed if deployment else 0,
         )
     delay = settings.RESURGE.replacement_delay
     return IncidentMachine(

@@ -5,7 +5,13 @@ from __future__ import annotations
 from controlplane.errors import Conflict
 from controlplane.incidents.loading import deployments_load, machine_load, nodes_load, plans_newest
 from controlplane.incidents.selectors import incidents_open
+from controlplane.topologies.models import Topology
 from domain.recovery.machine import IncidentMachine
+
+
+def deployment_named(topology: Topology) -> str:
+    """Tells the deployments of a topology apart: each counts its checkpoints from the first epoch."""
+    return "" if topology.deployed_at is None else topology.deployed_at.isoformat()
 
 
 def restorable(topology: str) -> None:

@@ -35,7 +35,7 @@ from controlplane.incidents.loading import deployed_topologies, machine_load, pl
 from controlplane.incidents.models import Incident, IncidentEntry
 from controlplane.incidents.proposals import proposals_follow
 from controlplane.incidents.representation import entry_change
-from controlplane.incidents.restoring import restorable
+from controlplane.incidents.restoring import deployment_named, restorable
 from controlplane.incidents.selectors import incidents_open, placed_since_deploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import RecoveryMethod
@@ -328,10 +328,13 @@ def _moment(seconds: float | None) -> datetime | None:
 
 
 @writing
-def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | None = None) -> Incident:
+def recover_now(
+    *, topology: str, actor: str, reason: str, checkpoint: int | None = None, deployed_at: str | None = None
+) -> Incident:
     """Recover a topology with the nodes there are; if nothing is down, put it back to its newest checkpoint.
 
-    checkpoint: put it back to this one, or raise `Conflict`. Raises `Missing` or `Conflict`.
+    checkpoint: put it back to this one of the deployment `deployed_at`, or raise `Conflict`. Raises `Missing`
+    or `Conflict`.
     """
     row = Topology.objects.filter(name=topology).first()
     if row is None:
@@ -341,6 +344,10 @@ def recover_now(*, topology: str, actor: str, reason: str, checkpoint: int | Non
     if not placed_since_deploy(row):
         raise Conflict(f"topology {topology!r} has not been placed yet: it waits for nodes, so add some")
     if checkpoint is not None:
+        if deployed_at not in (None, deployment_named(row)):
+            raise Conflict(
+                f"topology {topology!r} was deployed again, and has other checkpoints: choose one of these"
+            )
         restorable(topology)
     now = timezone.now()
     return incident_open_or_grow(

@@ -20,7 +20,7 @@ from controlplane.events.operations import Asked, Permission, operation_request,
 from controlplane.events.representation import Change, removal
 from controlplane.events.services import event_publish, writing
 from controlplane.events.tasks import TOPOLOGY_PUBLISH, task_send_on_commit
-from controlplane.incidents.restoring import restorable
+from controlplane.incidents.restoring import deployment_named, restorable
 from controlplane.lifecycle.continuing import continuation_begin, savepoint_begin
 from controlplane.lifecycle.deployment import deploy_plan_create
 from controlplane.lifecycle.origins import origins_begin
@@ -189,7 +189,8 @@ def topology_restore(*, name: str, checkpoint: int, **asked: Unpack[Asked]) -> O
             choice = ", ".join(map(str, epochs)) or "none yet"
             raise Conflict(f"{refusals['restore']}; those that are: {choice}")
         restorable(name)
-        return Permission(before=_standing(topology), parameters={"checkpoint": checkpoint})
+        parameters = {"checkpoint": checkpoint, "deployed_at": deployment_named(topology)}
+        return Permission(before=_standing(topology), parameters=parameters)
 
     return operation_request(
         kind=OperationKind.TOPOLOGY_RESTORE,

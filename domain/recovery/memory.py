@@ -67,8 +67,9 @@ class Memory:
     """Topology -> generation -> what discarded plans were to restore."""
     forced: dict[str, int] = field(default_factory=dict)
     """Topology -> generation under which a plan is made also if nothing is down."""
-    origin: dict[str, int] = field(default_factory=dict)
-    """Topology -> checkpoint that an operator chose, until a plan is applied."""
+    origin: dict[str, facts.RecoveryRequested] = field(default_factory=dict)
+    """Topology -> the request with the checkpoint that an operator chose, until a plan is applied; that of an
+    earlier deployment is another one."""
     rollback_pending: dict[str, int] = field(default_factory=dict)
     """Topology -> generation whose next plan must carry the rollback of a discarded one."""
     asked: dict[str, int] = field(default_factory=dict)
@@ -180,7 +181,7 @@ class Memory:
                     # Without one, the order before that named one is overtaken.
                     self.origin.pop(topology, None)
                     if fact.checkpoint is not None:
-                        self.origin[topology] = fact.checkpoint
+                        self.origin[topology] = fact
             case facts.Proposed(topology=topology):
                 self.proposals[topology] = fact
                 self.waiting.pop(topology, None)
@@ -309,17 +310,20 @@ def case_rebuild(
     *,
     unassigned: Collection[str] = (),
     before: int = 0,
+    deployed: int = 0,
 ) -> TopologyCase:
     """The case of a topology as it was when the last step ended.
 
     generation: of the topology, which is above the plan's where a plan was refused.
     unassigned: partitions that plan does not run. before: generation of the newest plan not of this incident.
+    deployed: generation of the plan that deployed it.
     """
     failed = memory.failed_under(name, generation) | set(unassigned)
     forced = memory.forced.get(name) == generation
     asked = memory.moves.get(name)
     moves = asked.moves if asked is not None and asked.generation == generation else {}
     ours = newest.ours
+    chosen = memory.origin.get(name)
     case = TopologyCase(
         name=name,
         generation=newest.generation,
@@ -334,7 +338,7 @@ def case_rebuild(
         applied_at=newest.applied_at if ours else None,
         caught_up_at=newest.caught_up_at if ours else None,
         forced=forced,
-        origin=memory.origin.get(name),
+        origin=chosen.checkpoint if chosen is not None and chosen.generation >= deployed else None,
         applied=memory.applied.get(name, -1) > before,
         rollback_pending=memory.rollback_pending.get(name) == generation,
     )

@@ -14,7 +14,12 @@ from controlplane.events.models import Operation
 from controlplane.incidents.models import Incident
 from controlplane.incidents.services import incident_advance, recover_now
 from controlplane.lifecycle.nodes import nodes_lost
-from controlplane.lifecycle.topologies import topology_action, topology_restore
+from controlplane.lifecycle.topologies import (
+    topology_action,
+    topology_deploy,
+    topology_restore,
+    topology_undeploy,
+)
 from controlplane.topologies.models import Topology
 from domain.recovery.events import Looked
 from tests.browser.coordinating import Alone
@@ -142,3 +147,31 @@ def test_an_incident_that_cannot_be_read_does_not_fail_the_request(deployed: Top
     recover_now(topology="counts", actor="kim", reason="wrong output")
     Incident.objects.get().entries.update(data={"fact": "unheard of"})
     assert restore(10).state == OperationState.PENDING
+
+
+def deploy_again() -> None:
+    topology_undeploy(name="counts", **BY)
+    Topology.objects.update(status="stopped")
+    topology_deploy(name="counts", **BY)
+    Topology.objects.update(status="running")
+    for epoch in (10, 20):
+        Checkpoint.objects.create(
+            topology=Topology.objects.get(), epoch=epoch, generation=2, state="completed", stored=True,
+            started_at=timezone.now(), ended_at=timezone.now(),
+        )  # fmt: skip
+
+
+def test_a_restore_that_was_asked_for_before_another_deployment_fails(deployed: Topology) -> None:
+    operation = restore(10)
+    deploy_again()
+    assert run(operation).state == OperationState.FAILED
+    assert "was deployed again" in operation.error
+    assert newest().kind == "deploy"
+
+
+def test_a_restore_that_waited_while_it_was_deployed_again_is_forgotten(deployed: Topology) -> None:
+    recover_now(topology="counts", actor="kim", reason="wrong output", checkpoint=10)
+    deploy_again()
+    nodes_lost(evidence={"node-1": "its registration is gone"}, at=now())
+    look()
+    assert (newest().kind, newest().checkpoint) == ("recover", 20), "its checkpoint 10 is another one"
