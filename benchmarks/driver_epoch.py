@@ -21,6 +21,7 @@ from domain.execution.checkpoints import Checkpoints
 from domain.execution.job import EpochPlan, Job, Layout, PartitionReport, TaskReport
 from domain.messages import Control, Plan
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from host.environment import read
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.loop import EpochLoop
@@ -157,11 +158,7 @@ def epoch_seconds(partitions: int, epochs: int, step: Callable[[], None]) -> lis
             ),
             retention=retention,
             sink=sink_create(topology.spec, name),
-            outputs="",
-            checkpoint_url="",
-            modules=[],
-            masked=[],
-            force=True,
+            settings=read({}),
             clock=time.time,
             stop=threading.Event(),
         )

@@ -101,11 +101,7 @@ def epoch_loop(
             checkpoints=checkpoints,
             retention=retention,
             sink=sink,
-            outputs=settings.outputs,
-            checkpoint_url=settings.checkpoints,
-            modules=modules,
-            masked=list(settings.mask_columns),
-            force=settings.force,
+            settings=settings,
             clock=clock,
             stop=stop,
         )

@@ -56,6 +56,7 @@ from domain.execution.job import Job, RunJob, TaskReport
 from domain.execution.progress import Position
 from domain.messages import DriverState, Telemetry
 from domain.topology import Topology
+from host.environment import Environment
 from spark_jobs.driver.cluster import Cluster
 from spark_jobs.driver.epoch_log import EpochLog
 from spark_jobs.driver.epoch_planner import EpochPlanner
@@ -100,11 +101,7 @@ class EpochLoop:
         checkpoints: Checkpoints,
         retention: Retention,
         sink: Sink,
-        outputs: str,
-        checkpoint_url: str,
-        modules: list[str],
-        masked: list[str],
-        force: bool,
+        settings: Environment,
         clock: Callable[[], float],
         stop: threading.Event,
     ) -> None:
@@ -124,11 +121,7 @@ class EpochLoop:
             cluster=cluster,
             coordination=coordination,
             clock=clock,
-            outputs=outputs,
-            checkpoint_url=checkpoint_url,
-            modules=modules,
-            masked=masked,
-            force=force,
+            settings=settings,
             division=epoch_log.division,
             life=epoch_log.life,
         )

@@ -12,6 +12,7 @@ from domain.execution.job import Division, Handover, Layout, placed_levels
 from domain.messages import Plan
 from domain.topology import Topology
 from domain.topology.copies import is_branch, is_shadow, operator_of
+from host.environment import Environment
 from spark_jobs.driver.cluster import Cluster, Executor
 from spark_jobs.driver.topology_channel import TopologyChannel
 
@@ -30,11 +31,7 @@ class TaskPlacement:
         cluster: Cluster,
         coordination: TopologyChannel,
         clock: Callable[[], float],
-        outputs: str,
-        checkpoint_url: str,
-        modules: list[str],
-        masked: list[str],
-        force: bool,
+        settings: Environment,
         division: Division | None = None,
         life: int = 0,
     ) -> None:
@@ -44,11 +41,7 @@ class TaskPlacement:
         self._cluster = cluster
         self._coordination = coordination
         self._clock = clock
-        self._outputs = outputs
-        self._checkpoint_url = checkpoint_url
-        self._modules = modules
-        self._masked = masked
-        self._force = force
+        self._settings = settings
         self._division = division
         self._life = life
         self._executors: frozenset[Executor] | None = None
@@ -202,15 +195,15 @@ class TaskPlacement:
             generation=plan.generation,
             deployed=self.deployed,
             life=self._life,
-            force=self._force,
+            force=self._settings.force,
             nodes=nodes,
             slots={p: slot[node] for p, node in plan.assignment.items() if node in slot},
             levels=placed_levels(graph or self.topology, plan.assignment),
-            outputs=self._outputs,
-            checkpoints=self._checkpoint_url,
+            outputs=self._settings.outputs,
+            checkpoints=self._settings.checkpoints,
             readers=dict(readers),
-            operator_modules=self._modules,
-            masked=self._masked,
+            operator_modules=list(self._settings.operator_modules),
+            masked=list(self._settings.mask_columns),
             division=self._division,
             shadowed=sorted(set(map(operator_of, filter(is_shadow, plan.assignment)))),
             branched=sorted(set(map(operator_of, filter(is_branch, plan.assignment)))),

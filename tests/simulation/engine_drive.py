@@ -35,6 +35,8 @@ def drive(world: World, *, steps: int) -> str:
         home=world.root,
         outputs=str(world.root / "outputs"),
         checkpoints=world.checkpoints,
+        operator_modules=world.modules,
+        mask_columns=(),
         force=world.force,
     )
     try:
@@ -74,11 +76,7 @@ def drive(world: World, *, steps: int) -> str:
         checkpoints=checkpoints,
         retention=retention,
         sink=sink,
-        outputs=str(world.root / "outputs"),
-        checkpoint_url=url,
-        modules=world.modules,
-        masked=[],
-        force=world.force,
+        settings=installation,
         clock=clock,
         stop=stop,
     )

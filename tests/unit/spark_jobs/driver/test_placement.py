@@ -12,6 +12,7 @@ from domain.execution.instructions import HandOver
 from domain.execution.job import Handover, Layout, PartitionReport, TaskReport
 from domain.messages import Plan
 from domain.topology import InputSpec, OperatorSpec, Topology, TopologySpec
+from host import environment
 from spark_jobs.driver.cluster import Executor
 from spark_jobs.driver.placement import TaskPlacement
 
@@ -82,9 +83,8 @@ def placement_on(*nodes: str, told: Addresses | None = None) -> tuple[TaskPlacem
     cluster: Any = PinnedCluster(executors(*nodes))
     channel: Any = told or Addresses()
     placement = TaskPlacement(
-        TOPOLOGY, cluster=cluster, coordination=channel, clock=lambda: 0.0, outputs="", checkpoint_url="",
-        modules=[], masked=[], force=True,
-    )  # fmt: skip
+        TOPOLOGY, cluster=cluster, coordination=channel, clock=lambda: 0.0, settings=environment.read({})
+    )
     return placement, cluster
 
 
