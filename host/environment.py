@@ -399,11 +399,10 @@ def read(variables: Mapping[str, str] | None = None) -> Environment:
     )
 
 
-def checkpoints_password(variables: Mapping[str, str] | None = None) -> str:
+def checkpoints_password() -> str:
     """Of the server that keeps checkpoints, where its URL has none; empty if there is none. Read by itself:
     of all secrets, the tasks that restore partitions have this one alone."""
-    reader = _Reader(os.environ if variables is None else variables)
-    return reader.text("RESURGE_CHECKPOINTS_PASSWORD", "")
+    return _Reader(os.environ).text("RESURGE_CHECKPOINTS_PASSWORD", "")
 
 
 def _provider_read(reader: _Reader) -> tuple[str, str]:

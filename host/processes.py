@@ -158,13 +158,14 @@ def send(pid: int, number: signal.Signals) -> bool:
     return True
 
 
-def kill_session(session: int, *, timeout: float = 5.0) -> int:
-    """SIGKILL everything in the session until nothing is left; returns how many processes were killed.
+def kill_session(session: int) -> int:
+    """SIGKILL everything in the session until nothing is left, for five seconds at most; returns how many
+    processes were killed.
 
     Safe against reused ids: the system reuses no id that still names a session.
     """
     killed: set[int] = set()
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + 5.0
     while members := session_members(session):
         for member in members:
             if send(member.pid, signal.SIGKILL):

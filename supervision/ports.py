@@ -26,9 +26,9 @@ def is_free(port: int, host: str = LOOPBACK) -> bool:
         return True
 
 
-def require_free(port: int, host: str = LOOPBACK) -> None:
+def require_free(port: int) -> None:
     """Raise `PortTakenError` unless the web server's port can be had."""
-    if not is_free(port, host):
+    if not is_free(port):
         raise PortTakenError(
             f"port {port} is in use by another program: choose another one with RESURGE_PORT, "
             f"for example `make up RESURGE_PORT={port + 1 if port < 65535 else 8000}`"

@@ -12,10 +12,10 @@ class NotReadyError(RuntimeError):
     """A process did not become ready in time; the message names its log."""
 
 
-def tcp_answer(host: str, port: int, question: bytes, *, timeout: float = 1.0) -> bytes:
+def tcp_answer(host: str, port: int, question: bytes) -> bytes:
     """The first bytes a server answers to `question`, empty when it doesn't."""
     try:
-        with socket.create_connection((host, port), timeout) as connection:
+        with socket.create_connection((host, port), 1.0) as connection:
             connection.sendall(question)
             return connection.recv(256)
     except OSError:
@@ -30,9 +30,9 @@ def tcp_open(host: str, port: int) -> bool:
     return True
 
 
-def http_status(host: str, port: int, path: str, *, timeout: float = 2.0) -> int:
+def http_status(host: str, port: int, path: str) -> int:
     """Status code of a GET, 0 when there is no answer."""
-    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    connection = http.client.HTTPConnection(host, port, timeout=2.0)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

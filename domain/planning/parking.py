@@ -101,9 +101,8 @@ def queries_to_park(
     priorities: Mapping[str, int],
     load: float,
     parked: Collection[str] = (),
-    park_to: float = PARK_TO,
 ) -> list[str]:
-    """The queries, besides those parked, that are to stop for the load to fall to `park_to`: those with the
+    """The queries, besides those parked, that are to stop for the load to fall to `PARK_TO`: those with the
     least priority for the time that they take. At least one query goes on.
 
     assignment: what runs, and where. costs: CPU percent of each partition. load: seconds of work for each
@@ -112,9 +111,9 @@ def queries_to_park(
     going = [query for query in topology.queries if query not in parked]
     kept = _Kept(topology, assignment, nodes, costs, going)
     whole = kept.time()
-    if load <= park_to or whole <= NOTHING:
+    if load <= PARK_TO or whole <= NOTHING:
         return []
-    limit = whole * park_to / load
+    limit = whole * PARK_TO / load
     stopped: list[str] = []
     heap: list[tuple[float, int, str]] = []
     order = count()

@@ -69,7 +69,7 @@ from domain.recovery.instructions import (
 from domain.recovery.invariants import problems_of
 from domain.recovery.liveness import ImpossibleTransitionError
 from domain.recovery.memory import Memory
-from domain.recovery.method import Method, Situation, Waiting, Wave
+from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.moving import Move, moves_words, possible_moves
 from domain.recovery.overload import may_return_elsewhere
 from domain.recovery.policy import INCREMENTAL, MOVE
@@ -99,8 +99,7 @@ class IncidentMachine:
         opened_at: float | None = None,
         may_plan: bool = True,
         delay: DelayDistribution | None = None,
-        blocking: Method | None = None,
-        incremental: Method | None = None,
+        incremental: Incremental | None = None,
         story: Iterable[tuple[float, str, str]] = (),
         queries_awaited: Collection[str] = (),
     ) -> None:
@@ -124,7 +123,7 @@ class IncidentMachine:
         self.queries_awaited = frozenset(queries_awaited)
         # How long the provider takes, for planners that look ahead.
         self.delay = delay
-        self.blocking = blocking or Blocking()
+        self.blocking = Blocking()
         self.incremental = incremental or Incremental()
         self.moving = Move()
         # The latest moment of any event. Time only advances, whatever the order of events.

@@ -37,13 +37,10 @@ class UsageSampler:
     roots: topology -> the process whose descendants work for it.
     """
 
-    def __init__(
-        self, session: int, disk: Path, *, roots: Callable[[], Mapping[str, int]] = dict, cgroup: str = "self"
-    ) -> None:
+    def __init__(self, session: int, disk: Path, *, roots: Callable[[], Mapping[str, int]] = dict) -> None:
         self._session = session
         self._disk = disk
         self._roots = roots
-        self._cgroup = cgroup
         self._before: dict[tuple[int, int], ProcessFacts] = {}
         self._owner: dict[tuple[int, int], str] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -89,7 +86,7 @@ class UsageSampler:
         return {owner: max(0, ticks) for owner, ticks in used.items()}
 
     def _throttled(self) -> float:
-        before, self._periods = self._periods, quota_periods(self._cgroup)
+        before, self._periods = self._periods, quota_periods()
         if before is None or self._periods is None or self._periods.all <= before.all:
             return 0.0
         share = (self._periods.throttled - before.throttled) / (self._periods.all - before.all)

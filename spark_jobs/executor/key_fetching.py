@@ -7,7 +7,6 @@ while the storage is bypassed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import lru_cache
 
@@ -47,15 +46,12 @@ def _pool(url: str, spec: KeySavingSpec) -> IdlePool:
 
 
 class KeyFetcher:
-    """For one partition of a topology. clock: Unix seconds."""
+    """For one partition of a topology."""
 
-    def __init__(
-        self, desk: KeyDesk, layout: Layout, partition: str, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, desk: KeyDesk, layout: Layout, partition: str) -> None:
         self._desk = desk
         self._layout = layout
         self._partition = partition
-        self._clock = clock
         self._spec = layout.spec.key_saving
 
     def fetch(self, keyed: KeyedOperator, keys: pa.Array) -> tuple[list[StateTables], KeyCounts]:
@@ -96,14 +92,14 @@ class KeyFetcher:
             return False
 
     def _bypassed(self, breaker: Breaker) -> bool:
-        return breaker.state(self._clock(), bypass=self._spec.bypass_s) == "open"
+        return breaker.state(time.time(), bypass=self._spec.bypass_s) == "open"
 
     def _note(self, before: Breaker, problem: str) -> None:
         after = before.succeeded()
         if problem:
             log.warning("states of keys not fetched", partition=self._partition, error=problem)
             most, bypass = self._spec.failures, self._spec.bypass_s
-            after = before.failed(self._clock(), most=most, bypass=bypass)
+            after = before.failed(time.time(), most=most, bypass=bypass)
         if after != before:
             self._desk.tell_fetching(after)
 

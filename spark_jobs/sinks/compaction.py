@@ -85,14 +85,12 @@ def spans_found(directory: Path) -> list[Span]:
     ]
 
 
-def remove_replaced(
-    directory: Path, committed: Committed, *, grace: float = GRACE, now: Callable[[], float] = time.time
-) -> int:
+def remove_replaced(directory: Path, committed: Committed, *, grace: float = GRACE) -> int:
     """Remove the files of epochs that have been in a span for `grace` seconds, with the tentative ones, and
     those of spans that do not count any more; returns how many directories went."""
     gone, replaced = 0, committed.removed
     for span in committed.spans:
-        if now() - _measured(directory, span)[1] < grace:
+        if time.time() - _measured(directory, span)[1] < grace:
             break
         replaced = span.last
     found = ("*/partition=*/epoch=*", "*/partition=*/epochs=*-*", f"{DIRECTORY}/*/partition=*/epoch=*")
@@ -140,15 +138,13 @@ def retire(
     )
 
 
-def small_files_stay(
-    directory: Path, committed: Committed, first: int, *, now: Callable[[], float] = time.time
-) -> bool:
+def small_files_stay(directory: Path, committed: Committed, first: int) -> bool:
     """Whether the files of the epochs from `first` on are all there still, for two minutes or more, although
     some may be in spans by now."""
     if first <= committed.removed:
         return False
     merged = [_measured(directory, span)[1] for span in committed.spans if span.last >= first]
-    return all(not written or now() - written < GRACE / 2 for written in merged)
+    return all(not written or time.time() - written < GRACE / 2 for written in merged)
 
 
 def _measured(directory: Path, span: Span) -> tuple[int, float]:
