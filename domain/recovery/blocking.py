@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from domain.planning import NodeSpace, Placement, natural_key, replacement_placement
+from domain.planning import Placement, natural_key, replacement_placement
 from domain.recovery import wording
 from domain.recovery.costs import Costs
 from domain.recovery.incident import Deployment, NodeView, TopologyCase
@@ -110,10 +110,7 @@ def _place(
         deployment.topology,
         homes,
         {homes[p] for p in case.failed if p in homes} - usable_names,
-        [
-            NodeSpace(name=n.name, capacity=n.capacity, load=n.load + elsewhere.get(n.name, 0.0))
-            for n in usable
-        ],
+        [node.space(elsewhere.get(node.name, 0.0)) for node in usable],
         situation.costs[case.name],
         partitions=case.failed,
         max_utilisation=situation.max_utilisation,

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 
-from domain.planning import NodeSpace, effective_costs, entitled_costs
+from domain.planning import effective_costs, entitled_costs
 from domain.recovery.incident import Deployment, NodeView
 
 GRAIN = 1e-4
@@ -41,7 +41,7 @@ def costs_fix(
         return {}
     hosts = {node for deployment in new.values() for node in deployment.homes.values()}
     known = [nodes[name] for name in sorted(hosts) if name in nodes]
-    spaces = [NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in known]
+    spaces = [node.space() for node in known]
     used: defaultdict[str, float] = defaultdict(float)
     for name, costs in kept.items():
         if name in deployments and name not in new:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from domain.planning import NodeSpace
 from domain.recovery.policy import RecoveryPolicy
 from domain.recovery.tentative import TentativeOutput
 from domain.topology.graph import Topology
@@ -78,6 +79,10 @@ class NodeView:
     def limit(self, max_utilisation: float) -> float:
         """CPU percent that partitions may be planned with there; negative where not even the load fits."""
         return self.capacity * max_utilisation - self.load
+
+    def space(self, besides: float = 0.0) -> NodeSpace:
+        """For planners. besides: CPU percent that is taken there on top of `load`."""
+        return NodeSpace(name=self.name, capacity=self.capacity, load=self.load + besides)
 
 
 @dataclass(slots=True, kw_only=True)

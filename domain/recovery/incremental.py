@@ -14,7 +14,6 @@ from typing import Any
 from domain.planning import (
     Arrival,
     LookAhead,
-    NodeSpace,
     Planner,
     RecoveryPlanProposal,
     RecoveryProblem,
@@ -189,7 +188,7 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
             for name, costs in situation.costs.items()
             for partition, cost in costs.items()
         },
-        nodes=[NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in situation.usable],
+        nodes=[node.space() for node in situation.usable],
         assigned=assigned,
         priorities={
             full_name(topology, query): priority

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from domain.planning import NodeSpace, balancing_moves, natural_key
+from domain.planning import balancing_moves, natural_key
 from domain.planning.balance import MOST_MOVES, WORTHWHILE
 from domain.planning.racks import RackTerms
 from domain.recovery import wording
@@ -146,9 +146,7 @@ def even_out(
         elsewhere = load_elsewhere(name, deployments, costs, failed)
     else:
         elsewhere = _without(planned, deployment, costs[name])
-    spaces = [
-        NodeSpace(name=n.name, capacity=n.capacity, load=n.load + elsewhere.get(n.name, 0.0)) for n in usable
-    ]
+    spaces = [node.space(elsewhere.get(node.name, 0.0)) for node in usable]
     gone = failed.get(name, ())
     running = {p: node for p, node in deployment.assignment.items() if p not in gone}
     return balancing_moves(

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from domain.capacity import Pace
-from domain.planning import NodeSpace, load_after_moves, natural_key, queries_to_park, queries_to_return
+from domain.planning import load_after_moves, natural_key, queries_to_park, queries_to_return
 from domain.planning.parking import PARK_TO, RETURN_TO
 from domain.recovery.costs import Costs
 from domain.recovery.incident import ENDED_PHASES, Deployment, NodeView, Phase, TopologyCase
@@ -62,7 +62,7 @@ def parking_for(
     parked = memory.parked.get(name, frozenset())
     if pace.load is None or not _settled(name, deployment, case, parked, memory):
         return None
-    spaces = [NodeSpace(name=node.name, capacity=node.capacity, load=node.load) for node in usable]
+    spaces = [node.space() for node in usable]
     if overloaded:
         stops = queries_to_park(
             deployment.topology,
@@ -160,7 +160,7 @@ def moves_instead(
         deployment.topology,
         moves,
         assignment=deployment.assignment,
-        nodes=[NodeSpace(name=node.name, capacity=node.capacity, load=node.load) for node in usable],
+        nodes=[node.space() for node in usable],
         costs=deployment.measured(costs[name]),
         load=pace.load,
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from domain.execution.catching_up import SOON
-from domain.planning import NodeSpace, chains, natural_key, queries_to_park
+from domain.planning import chains, natural_key, queries_to_park
 from domain.planning.parking import PARK_TO
 from domain.recovery.blocking import load_elsewhere, spare_nodes
 from domain.recovery.costs import Costs
@@ -239,7 +239,7 @@ def _parks(case: TopologyCase, situation: Situation, load: float) -> frozenset[s
     parks = queries_to_park(
         graph,
         assignment={p: node for p, node in deployment.assignment.items() if p not in case.failed},
-        nodes=[NodeSpace(name=n.name, capacity=n.capacity, load=n.load) for n in situation.usable],
+        nodes=[node.space() for node in situation.usable],
         costs=deployment.measured(situation.costs[case.name]),
         priorities=deployment.priorities,
         load=load,
