@@ -93,6 +93,7 @@ class Checkpoints:
     completed: dict[int, float] = field(default_factory=dict)
     _failures: int = 0
     _next_at: float = 0.0
+    _asked: int = 0
     _served: int = 0
 
     def __post_init__(self) -> None:
@@ -128,13 +129,16 @@ class Checkpoints:
         self.interval = seconds
         self._next_at = at + seconds
 
-    def wanted(self, request: int, at: float) -> bool:
-        """Whether the next job should end with punctuation: it is time, or an operator asked. A number below
-        what was served is one of a ZooKeeper that has lost its data: they begin anew."""
-        self._served = min(self._served, request)
+    def asked(self, request: int) -> None:
+        """The number of the newest request of an operator. One below what was served is of a ZooKeeper that
+        has lost its data: they begin anew."""
+        self._asked, self._served = request, min(self._served, request)
+
+    def wanted(self, at: float) -> bool:
+        """Whether the next job should end with punctuation: it is time, or an operator asked."""
         if len(self.under_way) >= self.at_once:
             return False
-        return request > self._served or at >= self._next_at
+        return self._asked > self._served or at >= self._next_at
 
     def started(
         self, *, checkpoint: int, generation: int, attempt: int, request: int, at: float

@@ -449,7 +449,8 @@ class EpochMachine:
         last = lane.last if lane is not None else self.recorded.committed
         # At the end of the input what failed to leave its snapshot has nothing else to try again.
         failing = self.faults.held(at) if finishing else self.faults.errors
-        wanted = (finishing or self.checkpoints.wanted(request, at)) and not failing
+        self.checkpoints.asked(request)
+        wanted = (finishing or self.checkpoints.wanted(at)) and not failing
         # What is computed anew must not be taken for what was under this number before. At the end of a
         # bounded input there is no later number.
         used = self.checkpoints.latest if finishing else max(self.checkpoints.highest, self._barred)

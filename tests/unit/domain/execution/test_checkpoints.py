@@ -105,7 +105,8 @@ class Coordinator:
         self.poll()
 
     def wanted(self, request: int) -> bool:
-        return self.checkpoints.wanted(request, self.clock())
+        self.checkpoints.asked(request)
+        return self.checkpoints.wanted(self.clock())
 
 
 World = tuple[Checkpoints, Coordinator, Store, Clock, list[CheckpointReport]]
