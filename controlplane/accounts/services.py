@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
@@ -14,7 +14,7 @@ from knox.models import AuthToken
 
 from controlplane.accounts.roles import ADMINISTRATOR
 from controlplane.errors import Conflict, Invalid
-from controlplane.events.audit import audit_record
+from controlplane.events.audit import By, audit_record
 from controlplane.events.choices import Channel
 
 MOST_TOKENS = 100
@@ -66,10 +66,8 @@ def token_create(
     *,
     user: Any,
     lifetime: timedelta | None,
-    actor: str,
-    channel: Channel,
-    reason: str,
     made_with: AuthToken | None = None,
+    **by: Unpack[By],
 ) -> tuple[AuthToken, str]:
     """Make an API token; only its hash is stored, so the text is returned this once.
 
@@ -90,30 +88,26 @@ def token_create(
         raise Conflict(f"{user.get_username()!r} has {MOST_TOKENS} tokens: revoke one that is not used")
     row, text = AuthToken.objects.create(user=user, expiry=lifetime)
     audit_record(
-        actor=actor,
-        channel=channel,
         action="token.create",
         target=user.get_username(),
         after={"key": row.token_key, "expiry": row.expiry.isoformat() if row.expiry else None},
-        reason=reason,
+        **by,
     )
     return row, text
 
 
 @transaction.atomic
-def token_revoke(*, token: AuthToken, actor: str, channel: Channel, reason: str) -> None:
+def token_revoke(*, token: AuthToken, **by: Unpack[By]) -> None:
     audit_record(
-        actor=actor,
-        channel=channel,
         action="token.revoke",
         target=token.user.get_username(),
         before={"key": token.token_key},
-        reason=reason,
+        **by,
     )
     token.delete()
 
 
-def tokens_revoke(*, user: Any, actor: str, channel: Channel, reason: str) -> None:
+def tokens_revoke(*, user: Any, **by: Unpack[By]) -> None:
     """End all of a user's API tokens, one audit entry each."""
     for token in AuthToken.objects.filter(user=user).select_related("user"):
-        token_revoke(token=token, actor=actor, channel=channel, reason=reason)
+        token_revoke(token=token, **by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
@@ -14,8 +14,7 @@ from django.db import transaction
 from controlplane.accounts.roles import ADMINISTRATOR, ROLES, role_held
 from controlplane.accounts.services import tokens_revoke
 from controlplane.errors import Conflict, Invalid
-from controlplane.events.audit import audit_record
-from controlplane.events.choices import Channel
+from controlplane.events.audit import By, audit_record
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
 from controlplane.preconditions import ANYTHING, Expected, entity_tag
@@ -29,14 +28,12 @@ USER_FIELDS = ("role", "active")
 
 
 @transaction.atomic
-def user_create(
-    *, username: str, password: str, role: str | None, actor: str, reason: str, channel: Channel
-) -> Any:
+def user_create(*, username: str, password: str, role: str | None, **by: Unpack[By]) -> Any:
     """Create a user with a role (None: may sign in and sees nothing).
 
     Raises `Invalid` with the field's name, or `Conflict` for a name that is taken in any case of letters.
     """
-    reason_require(reason)
+    reason_require(by["reason"])
     username = get_user_model().normalize_username(username)  # as the sign-in page does
     user = get_user_model()(username=username)
     _role_require(role)
@@ -51,12 +48,10 @@ def user_create(
     user.save()
     _role_set(user, role)
     audit_record(
-        actor=actor,
-        channel=channel,
         action="account.create",
         target=username,
         after=_shown(user),
-        reason=reason,
+        **by,
     )
     return user
 
@@ -66,17 +61,15 @@ def user_update(
     *,
     user_id: int,
     changes: Mapping[str, Any],
-    actor: str,
-    reason: str,
-    channel: Channel,
     expected: Expected = ANYTHING,
+    **by: Unpack[By],
 ) -> Any:
     """Change a user's `role` (or None) or whether the account is `active`.
 
     An inactive user cannot sign in, and the user's tokens do not work. Raises `Invalid`, `Conflict` where no
     active administrator would be left, or `Stale` if it has changed.
     """
-    reason_require(reason)
+    reason_require(by["reason"])
     for field in changes:
         if field not in USER_FIELDS:
             raise Invalid(
@@ -105,33 +98,27 @@ def user_update(
     _role_set(user, after["role"])
     changed = [field for field in USER_FIELDS if before[field] != after[field]]
     audit_record(
-        actor=actor,
-        channel=channel,
         action="account.update",
         target=user.get_username(),
         before={field: before[field] for field in changed},
         after={field: after[field] for field in changed},
-        reason=reason,
+        **by,
     )
     return user
 
 
 @transaction.atomic
-def user_password_set(
-    *, user_id: int, password: str, actor: str, reason: str, channel: Channel, tokens_end: bool
-) -> Any:
+def user_password_set(*, user_id: int, password: str, tokens_end: bool, **by: Unpack[By]) -> Any:
     """Set a password, which ends the user's other sessions; with `tokens_end` the API tokens as well, as
     they must where the account may be in other hands. Raises `Invalid` (path ``password``)."""
-    reason_require(reason)
+    reason_require(by["reason"])
     user = get_user_model().objects.select_for_update().get(pk=user_id)
     _validate("password", lambda: validate_password(password, user))
     user.set_password(password)
     user.save(update_fields=["password"])
-    audit_record(
-        actor=actor, channel=channel, action="account.password", target=user.get_username(), reason=reason
-    )
+    audit_record(action="account.password", target=user.get_username(), **by)
     if tokens_end:
-        tokens_revoke(user=user, actor=actor, channel=channel, reason=reason)
+        tokens_revoke(user=user, **by)
     return user
 
 

@@ -11,8 +11,8 @@ from controlplane.checkpoints.choices import SavepointState
 from controlplane.checkpoints.models import SAVEPOINT_NAME, Checkpoint, Savepoint
 from controlplane.checkpoints.selectors import savepoint_get
 from controlplane.errors import Conflict, Invalid
-from controlplane.events.audit import audit_record
-from controlplane.events.choices import Channel, OperationKind
+from controlplane.events.audit import By, audit_record
+from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import (
     Asked,
@@ -72,9 +72,9 @@ def savepoint_failed(*, operation: Operation, error: str) -> None:
 
 
 @writing
-def savepoint_delete(*, name: str, actor: str, reason: str, channel: Channel) -> None:
+def savepoint_delete(*, name: str, **by: Unpack[By]) -> None:
     """Give a savepoint up; a worker deletes its archive. Raises `Missing` or `Conflict`."""
-    reason_require(reason)
+    reason_require(by["reason"])
     savepoint = savepoint_get(name, lock=True)
     if savepoint.state == SavepointState.MAKING:
         raise Conflict(f"savepoint {name!r} is being made: wait for the outcome")
@@ -90,9 +90,7 @@ def savepoint_delete(*, name: str, actor: str, reason: str, channel: Channel) ->
     # The name is free at once; no other has a capital letter.
     savepoint.name, savepoint.state = f"DELETED-{savepoint.pk}", SavepointState.DELETED
     savepoint.save(update_fields=["name", "state"])
-    audit_record(
-        actor=actor, channel=channel, action="savepoint.delete", target=name, before=before, reason=reason
-    )
+    audit_record(action="savepoint.delete", target=name, before=before, **by)
 
 
 def savepoint_name_require(name: str) -> None:

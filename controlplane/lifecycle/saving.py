@@ -7,12 +7,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final, Unpack
 
 import structlog
 from django.conf import settings
@@ -22,8 +21,8 @@ from controlplane.checkpoints.choices import SavepointState
 from controlplane.checkpoints.models import Checkpoint, Savepoint
 from controlplane.checkpoints.selectors import savepoint_get
 from controlplane.errors import Conflict, Missing
-from controlplane.events.audit import audit_record
-from controlplane.events.choices import OPERATION_ENDED, Channel
+from controlplane.events.audit import By, audit_record
+from controlplane.events.choices import OPERATION_ENDED
 from controlplane.events.models import Operation
 from controlplane.events.operations import operation_progress, operation_succeed, reason_require
 from controlplane.events.services import writing
@@ -132,17 +131,11 @@ def _complete(savepoint: Savepoint, record: CheckpointRecord, size: int) -> None
 
 
 def savepoint_import(
-    *,
-    path: Path,
-    name: str,
-    actor: str,
-    reason: str,
-    channel: Channel,
-    progress: Progress | None = None,
+    *, path: Path, name: str, progress: Progress | None = None, **by: Unpack[By]
 ) -> Savepoint:
     """Take a savepoint from a file that was exported, here or elsewhere, once all of it has been read. Raises
     `DamagedError`, `StorageError`, `Invalid` or `Conflict`."""
-    reason_require(reason)
+    reason_require(by["reason"])
     environment = settings.RESURGE
     environment.run.mkdir(parents=True, exist_ok=True)
     with (
@@ -158,14 +151,14 @@ def savepoint_import(
         key = token_hex(16)
         size = savepoints.store(key, copy)
         try:
-            return _imported(name, key, record, size, {"actor": actor, "reason": reason, "channel": channel})
+            return _imported(name, key, record, size, by)
         except BaseException:
             savepoints.delete(key)
             raise
 
 
 @writing
-def _imported(name: str, key: str, record: CheckpointRecord, size: int, by: Mapping[str, Any]) -> Savepoint:
+def _imported(name: str, key: str, record: CheckpointRecord, size: int, by: By) -> Savepoint:
     savepoint_name_require(name)
     savepoint = Savepoint(
         name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Unpack
 from uuid import UUID
 
 import structlog
@@ -10,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from controlplane.errors import Conflict
-from controlplane.events.audit import audit_record
+from controlplane.events.audit import By, audit_record
 from controlplane.events.choices import Channel
 from controlplane.events.models import Event
 from controlplane.events.operations import reason_require
@@ -29,21 +30,19 @@ TRIMMED_AT_ONCE = 5_000
 
 
 @transaction.atomic
-def webhook_test(*, webhook_id: int, actor: str, reason: str, channel: Channel) -> Delivery:
+def webhook_test(*, webhook_id: int, **by: Unpack[By]) -> Delivery:
     """Send a test, also while the webhook is disabled. It is tried once. Raises `Missing`."""
-    reason_require(reason)
+    reason_require(by["reason"])
     webhook = webhook_get(webhook_id, lock=True)
     now = timezone.now()
     delivery = Delivery.objects.create(
-        webhook=webhook, kind=TEST_KIND, due_at=now, created_at=now, requested_by=actor
+        webhook=webhook, kind=TEST_KIND, due_at=now, created_at=now, requested_by=by["actor"]
     )
     audit_record(
-        actor=actor,
-        channel=channel,
         action="webhook.test",
         target=webhook.name,
         after={"delivery": str(delivery.pk)},
-        reason=reason,
+        **by,
     )
     _send_soon(webhook)
     return delivery
@@ -51,14 +50,14 @@ def webhook_test(*, webhook_id: int, actor: str, reason: str, channel: Channel) 
 
 @transaction.atomic
 def delivery_redeliver(
-    *, delivery_id: UUID | str, webhook_id: int | None = None, actor: str, reason: str, channel: Channel
+    *, delivery_id: UUID | str, webhook_id: int | None = None, **by: Unpack[By]
 ) -> Delivery:
     """Send a delivery (of that webhook) again, with all its tries, whether it succeeded or not; a pending one
     becomes due at once. It keeps its id, by which the receiver recognises a duplicate.
 
     Raises `Missing`, or `Conflict` where the webhook is disabled or the event is no longer kept.
     """
-    reason_require(reason)
+    reason_require(by["reason"])
     numbering_lock()
     webhook = webhook_get(delivery_get(delivery_id, webhook_id=webhook_id).webhook_id, lock=True)
     delivery = delivery_get(delivery_id, lock=True)
@@ -69,19 +68,17 @@ def delivery_redeliver(
     if not Event.objects.filter(sequence=delivery.sequence).exists():
         raise Conflict(f"event {delivery.sequence} is no longer kept, so it cannot be sent again")
     audit_record(
-        actor=actor,
-        channel=channel,
         action="webhook.redeliver",
         target=webhook.name,
         before={"delivery": str(delivery.pk), "state": delivery.state},
         after={"delivery": str(delivery.pk), "state": DeliveryState.PENDING},
-        reason=reason,
+        **by,
     )
     delivery.state = DeliveryState.PENDING
     delivery.due_at = timezone.now()
     delivery.tries = 0
     delivery.ended_at = None
-    delivery.requested_by = actor
+    delivery.requested_by = by["actor"]
     delivery.save(update_fields=["state", "due_at", "tries", "ended_at", "requested_by"])
     _send_soon(webhook)
     return delivery

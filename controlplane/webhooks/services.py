@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from django.conf import settings
 from django.db import transaction
@@ -18,8 +18,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Invalid
-from controlplane.events.audit import audit_record
-from controlplane.events.choices import Channel
+from controlplane.events.audit import By, audit_record
 from controlplane.events.operations import reason_require
 from controlplane.events.services import numbering_lock
 from controlplane.preconditions import ANYTHING, Expected
@@ -48,15 +47,13 @@ def webhook_create(
     kinds: Collection[str],
     topologies: Collection[str] = (),
     enabled: bool = True,
-    actor: str,
-    reason: str,
-    channel: Channel,
+    **by: Unpack[By],
 ) -> tuple[Webhook, str]:
     """Set up a webhook; returns it and its secret, which cannot be read again.
 
     topologies: names; empty: all. Raises `Invalid` with the field's name, or `Conflict`.
     """
-    reason_require(reason)
+    reason_require(by["reason"])
     if not re.fullmatch(TOPOLOGY_NAME_PATTERN, name):
         raise Invalid("name", f"{name!r}: use small letters, digits and -, and begin with a letter")
     given = {"url": url, "kinds": kinds, "topologies": topologies, "enabled": enabled}
@@ -66,15 +63,13 @@ def webhook_create(
         raise Conflict(f"name: there is a webhook {name!r} already; update it or choose another name")
     if Webhook.objects.count() >= MOST_WEBHOOKS:
         raise Conflict(f"there are {MOST_WEBHOOKS} webhooks already; delete an unused one")
-    webhook = Webhook.objects.create(name=name, created_by=actor, **accepted)
+    webhook = Webhook.objects.create(name=name, created_by=by["actor"], **accepted)
     secret = _secret_add(webhook)
     audit_record(
-        actor=actor,
-        channel=channel,
         action="webhook.create",
         target=name,
         after=_shown(webhook),
-        reason=reason,
+        **by,
     )
     return webhook, secret
 
@@ -84,16 +79,14 @@ def webhook_update(
     *,
     webhook_id: int,
     changes: Mapping[str, Any],
-    actor: str,
-    reason: str,
-    channel: Channel,
     expected: Expected = ANYTHING,
+    **by: Unpack[By],
 ) -> Webhook:
     """Change some of `WEBHOOK_FIELDS`. Disabling gives up pending deliveries; enabling resets the failures.
 
     Raises `Missing`, `Invalid` with the field's name, or `Stale` if it has changed.
     """
-    reason_require(reason)
+    reason_require(by["reason"])
     accepted = {field: _accept(field, value) for field, value in changes.items()}
     numbering_lock()
     webhook = webhook_get(webhook_id, lock=True)
@@ -108,47 +101,41 @@ def webhook_update(
         webhook.disabled_because, webhook.failing_since, webhook.failures = "", None, 0
     webhook.save(update_fields=[*WEBHOOK_FIELDS, *_HEALTH, "updated_at"])
     if changed.get("enabled") is False:
-        deliveries_end(webhook, error=f"{actor} disabled the webhook")
+        deliveries_end(webhook, error=f"{by['actor']} disabled the webhook")
     after = _shown(webhook)
     audit_record(
-        actor=actor,
-        channel=channel,
         action="webhook.update",
         target=webhook.name,
         before={field: before[field] for field in changed},
         after={field: after[field] for field in changed},
-        reason=reason,
+        **by,
     )
     return webhook
 
 
 @transaction.atomic
-def webhook_delete(
-    *, webhook_id: int, actor: str, reason: str, channel: Channel, expected: Expected = ANYTHING
-) -> None:
+def webhook_delete(*, webhook_id: int, expected: Expected = ANYTHING, **by: Unpack[By]) -> None:
     """Remove a webhook; its delivery log is trimmed later. Raises `Missing`, or `Stale` if it has changed."""
-    reason_require(reason)
+    reason_require(by["reason"])
     webhook = webhook_get(webhook_id, lock=True)
     expected.require(webhook_tag(webhook), f"webhook {webhook.name}")
     audit_record(
-        actor=actor,
-        channel=channel,
         action="webhook.delete",
         target=webhook.name,
         before=_shown(webhook),
-        reason=reason,
+        **by,
     )
     webhook.delete()
 
 
 @transaction.atomic
 def webhook_secret_rotate(
-    *, webhook_id: int, overlap: timedelta = OVERLAP, actor: str, reason: str, channel: Channel
+    *, webhook_id: int, overlap: timedelta = OVERLAP, **by: Unpack[By]
 ) -> tuple[Webhook, str]:
     """Make a new secret. The present one also signs for `overlap`, and earlier ones until their own end or
     that, if it is sooner: the receiver can switch without refusing a delivery, also where the answer to a
     rotation was lost. Returns the new one, which cannot be read again. Raises `Missing`."""
-    reason_require(reason)
+    reason_require(by["reason"])
     if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
         raise Invalid("overlap_hours", f"must be from 0 to {LONGEST_OVERLAP.days * 24} hours")
     webhook = webhook_get(webhook_id, lock=True)
@@ -158,12 +145,10 @@ def webhook_secret_rotate(
     signing = webhook.secrets.order_by("-pk").values_list("pk", flat=True)[:MOST_SECRETS]
     webhook.secrets.exclude(pk__in=list(signing)).delete()
     audit_record(
-        actor=actor,
-        channel=channel,
         action="webhook.secret",
         target=webhook.name,
         after={"overlap_hours": overlap.total_seconds() / 3600},
-        reason=reason,
+        **by,
     )
     return webhook, secret
 
