@@ -69,6 +69,28 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
         if 0 < operation.result.get("request", 0) <= report.request
     ]
     before = checkpoint_change(checkpoint, topology=topology.name) if checkpoint.pk else None
+    _take_in(checkpoint, report, state)
+    if waiting and not checkpoint.requested_by:
+        checkpoint.requested_by = waiting[0].requested_by
+    after = checkpoint_change(checkpoint, topology=topology.name)
+    if after != before:
+        checkpoint.save()
+        if checkpoint.acknowledgements:
+            _details_trim(topology)
+        changes: list[Change] = [after]
+        if state is CheckpointState.COMPLETED:
+            changes += _stored_follow(topology, checkpoint, kept=report.kept)
+            changes += _newest_follow(topology, checkpoint)
+        event_publish(kind=_EVENTS[state], topology=topology.name, changes=changes, reason=report.cause)
+    for operation in waiting:
+        if state is CheckpointState.COMPLETED:
+            operation_succeed(operation=operation, result={"checkpoint": report.checkpoint})
+        elif state is CheckpointState.FAILED:
+            operation_fail(operation=operation, error=report.cause or "the checkpoint failed")
+
+
+def _take_in(checkpoint: Checkpoint, report: CheckpointReport, state: CheckpointState) -> None:
+    """What the driver says of it now; the caller saves the row."""
     checkpoint.generation = report.generation
     checkpoint.state = state
     checkpoint.acknowledged = report.acknowledged
@@ -78,27 +100,7 @@ def checkpoint_apply(*, report: CheckpointReport) -> None:
     checkpoint.ended_at = None if report.ended_at is None else _moment(report.ended_at)
     checkpoint.cause = report.cause
     checkpoint.acknowledgements = [_detail(ack, report.started_at) for ack in report.acknowledgements]
-    if waiting and not checkpoint.requested_by:
-        checkpoint.requested_by = waiting[0].requested_by
     checkpoint.stored = state is CheckpointState.COMPLETED
-    after = checkpoint_change(checkpoint, topology=topology.name)
-    if after != before:
-        checkpoint.save()
-        if checkpoint.acknowledgements:
-            _details_trim(topology)
-        changes: list[Change] = [after]
-        if state is CheckpointState.COMPLETED:
-            changes += _stored_follow(topology, checkpoint, kept=report.kept)
-        if state is CheckpointState.COMPLETED and report.checkpoint > topology.checkpoint_epoch:
-            topology.checkpoint_epoch = report.checkpoint
-            topology.save(update_fields=["checkpoint_epoch", "updated_at"])
-            changes.append(topology_change(topology, only=("checkpoint_epoch",)))
-        event_publish(kind=_EVENTS[state], topology=topology.name, changes=changes, reason=report.cause)
-    for operation in waiting:
-        if state is CheckpointState.COMPLETED:
-            operation_succeed(operation=operation, result={"checkpoint": report.checkpoint})
-        elif state is CheckpointState.FAILED:
-            operation_fail(operation=operation, error=report.cause or "the checkpoint failed")
 
 
 @writing
@@ -152,6 +154,15 @@ def _stored_follow(topology: Topology, newest: Checkpoint, *, kept: Collection[i
         checkpoint.ended_at = newest.ended_at
         checkpoint.save(update_fields=["stored", "state", "cause", "acknowledged", "ended_at"])
     return [checkpoint_change(row, topology=topology.name) for row in (*gone, *ended)]
+
+
+def _newest_follow(topology: Topology, complete: Checkpoint) -> list[Change]:
+    """Note on the topology which of its complete checkpoints is the newest."""
+    if complete.epoch <= topology.checkpoint_epoch:
+        return []
+    topology.checkpoint_epoch = complete.epoch
+    topology.save(update_fields=["checkpoint_epoch", "updated_at"])
+    return [topology_change(topology, only=("checkpoint_epoch",))]
 
 
 def checkpoint_restored(

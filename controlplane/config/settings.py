@@ -99,7 +99,7 @@ def _database() -> dict[str, Any]:
         if database["NAME"] != ":memory:":
             Path(database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
     else:
-        database["CONN_MAX_AGE"] = 60
+        database["CONN_MAX_AGE"] = 60  # of threads that stay; those of requests end (`dashboard.handler`)
         database["CONN_HEALTH_CHECKS"] = True
     return database
 
