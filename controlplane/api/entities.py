@@ -19,13 +19,13 @@ from controlplane.api.incidents.serializers import (
     RecoveryPlanSerializer,
 )
 from controlplane.api.nodes.serializers import NodeDetailSerializer
-from controlplane.api.topologies.serializers import (
+from controlplane.api.topologies.part_serializers import (
     AvailabilitySampleSerializer,
     PartitionSerializer,
     ProblemSerializer,
     QuerySerializer,
-    TopologySerializer,
 )
+from controlplane.api.topologies.serializers import TopologySerializer
 from controlplane.checkpoints.representation import CHECKPOINT_FIELDS
 from controlplane.events.representation import OPERATION_FIELDS, EntityKind
 from controlplane.incidents.choices import PredictionKind, PredictionStage

@@ -17,7 +17,7 @@ from controlplane.api.incidents.serializers import (
 )
 from controlplane.api.listing import rows_shown
 from controlplane.api.nodes.serializers import NodeRequestSerializer
-from controlplane.api.topologies.serializers import AvailabilitySampleSerializer, PolicySerializer
+from controlplane.api.topologies.part_serializers import AvailabilitySampleSerializer, PolicySerializer
 from controlplane.events.models import Event
 from controlplane.incidents.record import IncidentRecord
 from controlplane.nodes.models import Node

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from controlplane.api.fields import RefusalsField
 from controlplane.api.health import HealthSerializer
-from controlplane.api.topologies.serializers import PartitionSerializer
+from controlplane.api.topologies.part_serializers import PartitionSerializer
 from controlplane.nodes.models import Node, NodeRequest, NodeSample
 from controlplane.nodes.permitted import node_refusals
 from controlplane.nodes.representation import NODE_FIELDS, NODE_SAMPLE_FIELDS

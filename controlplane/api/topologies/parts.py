@@ -30,7 +30,7 @@ from controlplane.api.topologies.filtersets import (
     TentativeFilters,
     TopologyProblemFilters,
 )
-from controlplane.api.topologies.serializers import (
+from controlplane.api.topologies.part_serializers import (
     AvailabilitySampleSerializer,
     PartitionSerializer,
     PolicySerializer,

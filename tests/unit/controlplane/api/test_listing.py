@@ -17,7 +17,7 @@ from controlplane.api.checkpoints.serializers import CheckpointSerializer
 from controlplane.api.events.serializers import AuditEntrySerializer, OperationSerializer
 from controlplane.api.incidents.serializers import IncidentSerializer, RecoveryPlanSerializer
 from controlplane.api.renderers import FastJSONRenderer
-from controlplane.api.topologies.serializers import (
+from controlplane.api.topologies.part_serializers import (
     AvailabilitySampleSerializer,
     PartitionSerializer,
     ProblemSerializer,
