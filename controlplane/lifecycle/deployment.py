@@ -46,6 +46,7 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     """
     nodes = node_spaces(excluding=topology)
     if not nodes:
+        _generation_begin(topology)
         rows = Rows.load(topology)
         rows_reset(rows, {})
         return None, rows.changes()
@@ -66,11 +67,7 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
         of=node_racks(), priorities=query_priorities(topology.name), price=settings.RESURGE.rack_price
     )
     placement = placed_by_racks(graph, placement, nodes, measured, racks, max_utilisation=bound)
-    topology.generation += 1
-    topology.applied_generation = topology.generation  # telemetry of earlier runs is void
-    topology.acting, topology.shadows, topology.keys = {}, {}, {}
-    told = ("acting", "shadows", "keys")
-    topology.save(update_fields=["generation", "applied_generation", *told, "updated_at"])
+    _generation_begin(topology)
     now = timezone.now()
     current = RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT)
     superseded = [
@@ -96,6 +93,16 @@ def deploy_plan_create(*, topology: Topology, reason: str) -> tuple[RecoveryPlan
     ]
     changes.append(plan_change(plan, topology=topology.name, incident=None))
     return plan, changes
+
+
+def _generation_begin(topology: Topology) -> None:
+    """Go over to the next generation, also where there is no plan of it yet: telemetry of earlier runs is
+    void."""
+    topology.generation += 1
+    topology.applied_generation = topology.generation
+    topology.acting, topology.shadows, topology.keys = {}, {}, {}
+    told = ("acting", "shadows", "keys")
+    topology.save(update_fields=["generation", "applied_generation", *told, "updated_at"])
 
 
 def _beginning(topology: Topology, assignment: Mapping[str, str]) -> dict[str, Any]:

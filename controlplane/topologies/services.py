@@ -42,11 +42,14 @@ def topology_create(*, spec: Any, actor: str, reason: str, channel: Channel) -> 
     if Topology.objects.filter(name=graph.name).exists():
         raise Conflict(f"name: there is a topology {graph.name!r} already; update it or choose another name")
     stored = graph.to_data()
+    reached = generation_reached(graph.name)
+    begun = reached + 1 if reached else 0  # what drivers of a former topology of the name still say is void
     topology = Topology.objects.create(
         name=graph.name,
         spec=stored,
         guarantee=graph.spec.guarantee,
-        generation=generation_reached(graph.name),
+        generation=begun,
+        applied_generation=begun,
     )
     TopologyVersion.objects.create(topology=topology, number=1, spec=stored, created_by=actor, reason=reason)
     rows = rows_create(topology, graph)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.utils import timezone
 
+from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.events.models import AuditEntry
 from controlplane.lifecycle.topologies import topology_deploy, topology_undeploy
 from controlplane.nodes.models import Node
-from controlplane.topologies.choices import Outputs
+from controlplane.topologies.choices import Outputs, TopologyStatus
 from controlplane.topologies.former import former_cleared, former_uncleared, formers_to_clear
 from controlplane.topologies.models import FormerTopology, Topology
 from controlplane.topologies.services import topology_create, topology_delete
-from controlplane.topologies.telemetry import topology_stopped
-from tests.unit.controlplane.specs import BY, spec_of
+from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
+from tests.unit.controlplane.specs import BY, checkpoint_report, driver_status, spec_of
 from workers.launcher.launcher import wanted_drivers
 
 
@@ -36,6 +40,17 @@ def test_a_new_topology_of_the_name_goes_on_counting(topology: Topology, nodes: 
     again = Topology.objects.get()
     assert 0 < reached[0] < reached[1] < again.generation
     assert again.plans.get().generation == again.generation
+
+
+@pytest.mark.parametrize("state", ["stopped", "failed", "completed"])
+def test_what_is_still_said_of_the_former_topology_is_void(topology: Topology, state: Any) -> None:
+    topology.generation = run_and_delete()
+    topology_create(spec=spec_of(), **BY)
+    driver_status_apply(status=driver_status(topology, state))
+    checkpoint_apply(report=checkpoint_report(topology))
+    again = Topology.objects.get()
+    assert (again.status, again.committed_epoch) == (TopologyStatus.DRAFT, 0)
+    assert not Checkpoint.objects.exists()
 
 
 def test_other_names_begin_at_the_beginning(topology: Topology, nodes: list[Node]) -> None:

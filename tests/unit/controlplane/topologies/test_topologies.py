@@ -11,6 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
+from controlplane.checkpoints.services import checkpoint_apply
 from controlplane.errors import Conflict, Invalid, Missing
 from controlplane.events.choices import Channel, OperationKind, OperationState
 from controlplane.events.models import AuditEntry, Event, Operation
@@ -34,7 +35,7 @@ from controlplane.topologies.telemetry import driver_status_apply, topology_stop
 from controlplane.topologies.validation import inputs_problems
 from tests.browser.coordinating import Alone
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.specs import BY, driver_status, spec_of
+from tests.unit.controlplane.specs import BY, checkpoint_report, driver_status, spec_of
 from workers.operations import operation_run
 
 
@@ -143,8 +144,26 @@ def test_the_generation_only_grows(topology: Topology) -> None:
 
 def test_deployment_without_nodes_waits_for_them(topology: Topology) -> None:
     Node.objects.update(state=NodeState.LOST)
-    assert deploy().generation == 0
+    assert deploy().status == TopologyStatus.DEPLOYING
     assert not RecoveryPlan.objects.exists()
+
+
+@pytest.mark.parametrize("state", ["running", "failed"])
+def test_what_is_still_said_of_the_run_before_is_void_while_a_deployment_waits_for_nodes(
+    topology: Topology, state: Any
+) -> None:
+    earlier = deploy()
+    topology_undeploy(name="counts", **BY)
+    topology_stopped(name="counts")
+    Node.objects.update(state=NodeState.LOST)
+    operation = topology_deploy(name="counts", **BY)
+    driver_status_apply(status=driver_status(earlier, state))
+    checkpoint_apply(report=checkpoint_report(earlier))
+    topology.refresh_from_db()
+    operation.refresh_from_db()
+    assert (topology.status, topology.committed_epoch) == (TopologyStatus.DEPLOYING, 0)
+    assert operation.state == OperationState.PENDING
+    assert not Checkpoint.objects.exists()
 
 
 def test_what_does_not_fit_is_refused(topology: Topology) -> None:
