@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Case, F, Max, OuterRef, Q, QuerySet, Subquery, TextField, When
+from django.db.models import Case, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, TextField, When
 from django.db.models.functions import Cast
 
 from controlplane.checkpoints.choices import CheckpointState
@@ -33,8 +33,10 @@ from domain.topology import partition_id
 
 
 def deployed_topologies() -> QuerySet[Topology]:
-    """Topologies a lost node can hurt: those that are to run and have not run to their end."""
-    return Topology.objects.filter(desired=Desired.RUNNING).exclude(
+    """Topologies a lost node can hurt: those that are to run, have been placed, and have not run to their
+    end. Of one that waits for nodes there are at most plans of earlier runs."""
+    placed = RecoveryPlan.objects.filter(topology=OuterRef("pk"), generation__gte=OuterRef("generation"))
+    return Topology.objects.filter(Exists(placed), desired=Desired.RUNNING).exclude(
         status__in=(TopologyStatus.COMPLETED, TopologyStatus.DRAFT)
     )
 

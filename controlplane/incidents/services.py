@@ -38,7 +38,7 @@ from controlplane.incidents.representation import entry_change
 from controlplane.incidents.restoring import deployment_named, restorable
 from controlplane.incidents.selectors import incidents_open, placed_since_deploy
 from controlplane.nodes.models import Node
-from controlplane.topologies.choices import RecoveryMethod
+from controlplane.topologies.choices import Desired, RecoveryMethod
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Query, Topology
 from domain.availability import Milestones, milestones
@@ -339,10 +339,10 @@ def recover_now(
     row = Topology.objects.filter(name=topology).first()
     if row is None:
         raise Missing(f"there is no topology {topology!r}")
+    if row.desired == Desired.RUNNING and not placed_since_deploy(row):
+        raise Conflict(f"topology {topology!r} has not been placed yet: it waits for nodes, so add some")
     if not deployed_topologies().filter(pk=row.pk).exists():
         raise Conflict(f"topology {topology!r} is {row.status}: only a deployed one can be recovered")
-    if not placed_since_deploy(row):
-        raise Conflict(f"topology {topology!r} has not been placed yet: it waits for nodes, so add some")
     if checkpoint is not None:
         if deployed_at not in (None, deployment_named(row)):
             raise Conflict(

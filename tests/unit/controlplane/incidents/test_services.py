@@ -40,6 +40,7 @@ from controlplane.lifecycle.nodes import (
     node_drain,
     node_register,
     node_trust,
+    nodes_leave,
     nodes_lost,
     nodes_suspect,
 )
@@ -654,6 +655,21 @@ def test_a_replacement_that_comes_already_stays_what_it_is(deployed: Topology) -
     assert not NodeRequest.objects.filter(standby=True).exists()
     told = [entry.text for entry in entry_list(incident.number)]
     assert "node-7 was a standby and takes over." in told
+
+
+def test_one_that_waits_for_nodes_is_not_recovered_by_the_plan_of_the_run_before(deployed: Topology) -> None:
+    topology_undeploy(name="counts", **BY)
+    topology_stopped(name="counts")
+    nodes_leave(reason="make down")
+    topology_deploy(name="counts", **BY)
+    Node.objects.exclude(name="node-4").update(state="alive", capacity=1)
+    incident = lose("node-2")
+    Node.objects.update(capacity=1000)
+    look(incident)
+    assert newest().kind == "deploy", "it is to begin anew"
+    assert incident_get(1).summary["failed_queries"] == {}
+    with pytest.raises(Conflict, match="has not been placed yet: it waits for nodes"):
+        recover_now(topology="counts", actor="ada", reason="test")
 
 
 def test_nothing_but_a_failure_puts_anything_on_a_standby(deployed: Topology) -> None:
