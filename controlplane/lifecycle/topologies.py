@@ -27,7 +27,7 @@ from controlplane.lifecycle.origins import origins_begin
 from controlplane.topologies.choices import Desired, Start, TopologyStatus
 from controlplane.topologies.figures import SETTLED, figures_settle
 from controlplane.topologies.models import Problem, Topology, rack_exposure_unknown
-from controlplane.topologies.outcomes import deployments_fail
+from controlplane.topologies.outcomes import deployments_fail, savepoints_await
 from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows
@@ -222,7 +222,9 @@ def _begin_anew(topology: Topology, now: datetime) -> Graph:
 
 
 def _checkpoints_clear(topology: Topology) -> list[Change]:
-    """Drop the checkpoints of an earlier deployment: a new one starts from nothing."""
+    """Drop the checkpoints of an earlier deployment: a new one starts from nothing. Raises `Conflict` while a
+    savepoint is made of one."""
+    savepoints_await(topology)
     epochs = topology.checkpoints.values_list("epoch", flat=True)
     changes = [removal("checkpoint", f"{topology.name}/{epoch}") for epoch in epochs]
     Checkpoint.objects.filter(topology=topology).delete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controlplane.errors import Conflict
 from controlplane.events.choices import OperationKind
 from controlplane.events.operations import operation_fail, operation_succeed, operations_open
 from controlplane.topologies.choices import Desired
@@ -46,6 +47,16 @@ def _checkpoints_end(topology: Topology, state: DriverState) -> None:
             operation_succeed(operation=operation, result={"checkpoint": topology.checkpoint_epoch})
         else:
             operation_fail(operation=operation, error=f"the topology has {state}")
+
+
+def savepoints_await(topology: Topology) -> None:
+    """Raise `Conflict` while a savepoint is being made, before checkpoints go: it is to be a copy of one of
+    them, and would be one of the next deployment's."""
+    for operation in operations_open(kind=OperationKind.TOPOLOGY_SAVEPOINT, target=topology.name):
+        raise Conflict(
+            f"savepoint {operation.parameters['savepoint']!r} of topology {topology.name!r} is being made "
+            "from a checkpoint that would be deleted: wait for the outcome"
+        )
 
 
 def deployments_fail(topology: Topology, error: str) -> None:

@@ -23,6 +23,7 @@ from controlplane.topologies.models import (
     Topology,
     TopologyVersion,
 )
+from controlplane.topologies.outcomes import savepoints_await
 from controlplane.topologies.permitted import permit
 from controlplane.topologies.representation import topology_change
 from controlplane.topologies.rows import Rows, rows_create, rows_removed
@@ -134,6 +135,7 @@ def topology_delete(
     topology = topology_get(name, lock=True)
     expected.require(specification_tag(topology), f"the specification of {name}")
     permit(topology, "delete")
+    savepoints_await(topology)
     rows = Rows.load(topology).changes()
     checkpoints = topology.checkpoints.values_list("epoch", flat=True)
     plans = topology.plans.values_list("generation", flat=True)

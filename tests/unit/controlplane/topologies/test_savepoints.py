@@ -29,6 +29,7 @@ from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.topologies.choices import Start, TopologyStatus
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_delete
 from domain.execution.job import EpochPlan
 from domain.messages import DeployedSpec
 from spark_jobs.state.checkpoint_storage import CheckpointStorage, Deployment
@@ -395,6 +396,20 @@ def test_one_that_is_being_made_is_not_deleted(kept: Kept) -> None:
     savepoint_request(topology="counts", name="before-v2", **BY)
     with pytest.raises(Conflict, match="is being made"):
         savepoint_delete(name="before-v2", **BY)
+
+
+def test_what_it_is_copied_from_stays_until_it_is_made(kept: Kept) -> None:
+    operation = savepoint_request(topology="counts", name="before-v2", **BY)
+    words = (
+        "savepoint 'before-v2' of topology 'counts' is being made from a checkpoint .* wait for the outcome"
+    )
+    with pytest.raises(Conflict, match=words):
+        topology_deploy(name="counts", **BY)
+    with pytest.raises(Conflict, match=words):
+        topology_delete(name="counts", **BY)
+    topology_deploy(name="counts", start=Start.CHECKPOINT, **BY)
+    operation_save(str(operation.pk))
+    assert Savepoint.objects.get().state == "complete"
 
 
 def command(*arguments: str) -> str:
