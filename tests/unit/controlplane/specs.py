@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from controlplane.events.audit import By
 from controlplane.events.choices import Channel
 from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
@@ -19,7 +20,7 @@ from domain.messages import (
     QueryMetrics,
 )
 
-BY: dict[str, Any] = {"actor": "ada", "reason": "test", "channel": Channel.CLI}
+BY: By = {"actor": "ada", "reason": "test", "channel": Channel.CLI}
 """Actor, reason and channel of a change, for services that record it."""
 
 _SPEC: dict[str, Any] = {
