@@ -62,9 +62,7 @@ def test_a_chosen_checkpoint_is_gone_back_to_while_it_is_in_storage() -> None:
         said = subject.handle_stimulus(asked)
         assert "asked to restore checkpoint 20" in story(said)
         proposal = subject.memory.proposals["t0"].proposal
-        subject.cases["t0"].origin = subject.memory.origin[
-            "t0"
-        ].checkpoint  # recalled anew
+        subject.cases["t0"].origin = subject.memory.origin["t0"].checkpoint  # recalled anew
         approval = ApproveAsked(at=2.0, proposal=proposal, actor="kim", reason="yes")
         plan = plan_of(subject.handle_stimulus(approval))
         assert (plan.kind, plan.rollback, plan.checkpoint) == ("restore", True, expected)
