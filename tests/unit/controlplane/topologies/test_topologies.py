@@ -367,7 +367,7 @@ def test_only_a_checkpoint_in_storage_can_be_gone_back_to(topology: Topology) ->
     with pytest.raises(Conflict, match="10 is not in storage; those that are: 20, 30"):
         topology_restore(name="counts", checkpoint=10, **BY)
     operation = topology_restore(name="counts", checkpoint=20, **BY, idempotency_key="k")
-    assert operation.parameters == {"checkpoint": 20}
+    assert operation.parameters == {"checkpoint": 20, "deployed_at": ""}
     assert topology_restore(name="counts", checkpoint=20, **BY, idempotency_key="k") == operation
     Topology.objects.update(status=TopologyStatus.DEGRADED)
     with pytest.raises(Conflict, match="is degraded"):
