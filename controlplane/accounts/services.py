@@ -16,9 +16,15 @@ from controlplane.accounts.roles import ADMINISTRATOR
 from controlplane.errors import Conflict, Invalid
 from controlplane.events.audit import By, audit_record
 from controlplane.events.choices import Channel
+from controlplane.events.models import AuditEntry
 
+CREATED = "token.create"
 MOST_TOKENS = 100
 """Of a user, that are valid: each has a rate limit of its own."""
+
+MADE_AN_HOUR = 100
+"""Tokens of a user, valid or not: each leaves entries in the audit trail, of which the oldest go when there
+are too many."""
 
 NAMED = "administrator named by the environment"
 
@@ -72,7 +78,7 @@ def token_create(
     """Make an API token; only its hash is stored, so the text is returned this once.
 
     made_with: the token that asks for it. Raises `Invalid` for a token that would outlive it, and `Conflict`
-    where the user has `MOST_TOKENS`.
+    where the user has `MOST_TOKENS` or was given `MADE_AN_HOUR`.
     """
     if made_with is not None and made_with.expiry is not None:
         left = made_with.expiry - timezone.now()
@@ -86,9 +92,15 @@ def token_create(
     valid = Q(expiry=None) | Q(expiry__gt=timezone.now())
     if AuthToken.objects.filter(valid, user=user).count() >= MOST_TOKENS:
         raise Conflict(f"{user.get_username()!r} has {MOST_TOKENS} tokens: revoke one that is not used")
+    lately = timezone.now() - timedelta(hours=1)
+    made = AuditEntry.objects.filter(at__gt=lately, action=CREATED, target=user.get_username())
+    if made.count() >= MADE_AN_HOUR:
+        raise Conflict(
+            f"{user.get_username()!r} was given {MADE_AN_HOUR} tokens in an hour: use one more often, or wait"
+        )
     row, text = AuthToken.objects.create(user=user, expiry=lifetime)
     audit_record(
-        action="token.create",
+        action=CREATED,
         target=user.get_username(),
         after={"key": row.token_key, "expiry": row.expiry.isoformat() if row.expiry else None},
         **by,

@@ -262,6 +262,23 @@ def test_a_user_has_so_many_tokens(operator: APIClient, viewer: APIClient, monke
     assert operator.post(f"{API}/tokens/", WHY).status_code == 201, "one has expired"
 
 
+def test_tokens_that_are_made_and_revoked_do_not_fill_the_audit_trail(
+    operator: APIClient, viewer: APIClient, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("controlplane.accounts.services.MADE_AN_HOUR", 2)
+
+    def made(client: APIClient) -> int:
+        answer = client.post(f"{API}/tokens/", WHY)
+        if answer.status_code == 201:
+            client.delete(f"{API}/tokens/{answer.json()['token_key']}/?reason=done")
+        return answer.status_code
+
+    assert [made(viewer) for _ in range(3)] == [201, 201, 409]
+    assert made(operator) == 201
+    AuditEntry.objects.update(at=timezone.now() - timedelta(hours=2))
+    assert made(viewer) == 201
+
+
 def test_tokens_are_shown_once_and_stored_hashed(operator: APIClient) -> None:
     made = operator.post(f"{API}/tokens/", {"lifetime_hours": 1, **WHY}).json()
     for prefix in ("Token", "Bearer"):
