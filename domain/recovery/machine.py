@@ -76,6 +76,15 @@ from domain.recovery.policy import INCREMENTAL, MOVE
 from domain.recovery.relief import limits_of, may_move_first, queries_with_room, relief_for
 from domain.recovery.reserve import replaying
 from domain.recovery.spreading import not_begun
+from domain.topology import Topology
+
+_OF_ONE = (
+    events.DriverReported,
+    events.CheckpointCompleted,
+    events.PlanPublished,
+    events.PlanRefused,
+)
+"""What happens to one topology and changes nothing of the others: these are not looked at again for it."""
 
 Instructions = list[Instruction]
 Story = list[tuple[float, str, str]]
@@ -126,6 +135,9 @@ class IncidentMachine:
         self.blocking = Blocking()
         self.incremental = incremental or Incremental()
         self.moving = Move()
+        # Whether all topologies have been looked at, and what has costs: graphs by the name of the topology.
+        self._looked = False
+        self._costed: dict[str, Topology] = {}
         # The latest moment of any event. Time only advances, whatever the order of events.
         self.now = float("-inf")
         for refused in self.memory.refused.values():
@@ -142,7 +154,10 @@ class IncidentMachine:
             self.now = max(self.now, event.at)
             instructions += self._HANDLERS[type(event)](self, event)
             # No plan before all of it is known: replicas may act for what it would restore.
-            instructions += self._look_again(may_plan=self.may_plan and position == len(stimuli))
+            last = position == len(stimuli)
+            only = event.topology if isinstance(event, _OF_ONE) and self._looked and not last else None
+            instructions += self._look_again(may_plan=self.may_plan and last, only=only)
+            self._looked = True
         return instructions
 
     def open_proposals(self) -> dict[str, facts.Proposed]:
@@ -833,11 +848,12 @@ class IncidentMachine:
 
     # ---- what follows ------------------------------------------------------------------------------
 
-    def _look_again(self, *, may_plan: bool) -> Instructions:
-        """What follows from the present state: requests for nodes, plans, the state of the incident."""
+    def _look_again(self, *, may_plan: bool, only: str | None = None) -> Instructions:
+        """What follows from the present state: requests for nodes, plans, the state of the incident. only:
+        the one topology of which anything has changed."""
         if self.state in ENDED_STATES:
             return []
-        instructions = [*self._overlooked(), *self._running_though_parked(), *self._keep_costs()]
+        instructions = [*self._overlooked(only), *self._running_though_parked(), *self._keep_costs()]
         if not self.memory.paused:
             instructions += self._ask_for_nodes()
         if may_plan and not self.memory.paused:
@@ -853,12 +869,12 @@ class IncidentMachine:
         )
         return [*instructions, *self._enter(state)]
 
-    def _overlooked(self) -> Instructions:
+    def _overlooked(self, only: str | None = None) -> Instructions:
         """What is on lost nodes without having failed: a replica took over there, and that became known after
         the loss. The topology may be none of this incident's, since no loss seemed to concern it."""
         instructions: Instructions = []
         alive = self._alive()
-        for name, deployment in sorted(self.deployments.items()):
+        for name, deployment in self._deployed(only):
             case = self.cases.get(name)
             if case is not None and case.unapplied:
                 continue  # what the plan restores, the driver does not leave where it is
@@ -870,14 +886,20 @@ class IncidentMachine:
             text = f"Replicas of {wording.listed(down)} of {name} acted on nodes that are lost as well."
             instructions += self._tell("evidence", text, self._lost((), {name: down}))
             instructions += self._fail(name, down, "replicas that acted are lost")
-        return [*instructions, *self._still_on_drained()]
+        return [*instructions, *self._still_on_drained(only)]
 
-    def _still_on_drained(self) -> Instructions:
+    def _deployed(self, only: str | None) -> list[tuple[str, Deployment]]:
+        """Deployments by name, or the only one that is asked for."""
+        if only is None:
+            return sorted(self.deployments.items())
+        return [(only, self.deployments[only])] if only in self.deployments else []
+
+    def _still_on_drained(self, only: str | None) -> Instructions:
         """What has come to a node since it is being drained, as replicas took over there, is to move, too."""
         if not self.memory.drained:
             return []
         instructions: Instructions = []
-        for name, deployment in sorted(self.deployments.items()):
+        for name, deployment in self._deployed(only):
             case = self.cases.get(name)
             if case is not None and case.unapplied:
                 continue
@@ -917,6 +939,9 @@ class IncidentMachine:
     def _keep_costs(self) -> Instructions:
         if all(case.phase in ENDED_PHASES for case in self.cases.values()):
             return []
+        if all(self._costed.get(name) is one.topology for name, one in self.deployments.items()):
+            return []
+        self._costed = {name: one.topology for name, one in self.deployments.items()}
         fixed = costs_fix(self.deployments, self.nodes, self.memory.costs, self.max_utilisation)
         if not fixed:
             return []

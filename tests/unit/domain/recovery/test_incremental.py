@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from domain.recovery import decisions
+from domain.recovery import machine as machines
 from domain.recovery.events import (
     CheckpointCompleted,
     Looked,
@@ -227,6 +228,28 @@ def test_a_look_at_many_topologies_reads_nodes_and_homes_once(monkeypatch: pytes
         counted.clear()
         subject._overlooked()  # after each event
         assert counted["_alive"] == 1
+
+
+def test_what_topologies_report_has_no_others_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step brings a report of each: with 300 topologies all partitions would be read 300 times."""
+    counted: Counter[str] = Counter()
+    down, fix = IncidentMachine._down, machines.costs_fix
+
+    def counting(name: str, real: Any) -> Any:
+        return lambda *given, **named: counted.update([name]) or real(*given, **named)
+
+    monkeypatch.setattr(IncidentMachine, "_down", counting("down", down))
+    monkeypatch.setattr(machines, "costs_fix", counting("costs", fix))
+    subject = machine(topologies=10)
+    subject.may_plan = False
+    lose(subject, "node-2", "node-3")
+    counted.clear()
+    reports = [
+        CheckpointCompleted(at=2.0, topology=t, checkpoint=10, generation=3) for t in subject.deployments
+    ]
+    subject.handle_stimulus(*reports, Looked(at=2.0))
+    assert counted["down"] <= 3 * len(reports)
+    assert counted["costs"] == 0
 
 
 def test_what_runs_for_nothing_makes_room() -> None:
