@@ -143,6 +143,17 @@ def write_whole(path: Path, content: bytes, *, root: Path, force: bool = True, o
             temporary.unlink(missing_ok=True)
 
 
+def write_or_remove(path: Path, content: bytes | memoryview) -> None:
+    """Write a temporary file; where that fails, as on a full disk, what was written takes no room. Raises
+    `OSError`."""
+    try:
+        path.write_bytes(content)
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
+
+
 def temporary_name(path: Path) -> Path:
     """Beside the file, hidden, and another one for each process and call."""
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}{PARTIAL}")

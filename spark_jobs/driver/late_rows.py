@@ -19,6 +19,7 @@ from domain.execution.job import LateRow, TaskReport
 from domain.messages import ProblemReport
 from domain.topology import Topology, split_partition
 from domain.topology.copies import is_copy
+from host.durable import write_or_remove
 from spark_jobs.sources.idleness import idle_after
 from spark_jobs.sources.lateness import lateness_us
 from spark_jobs.sources.problems import CUT
@@ -135,7 +136,7 @@ class LateRows:
     def _write(self, path: Path, content: bytes) -> None:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            temporary.write_bytes(content)
+            write_or_remove(temporary, content)
             temporary.replace(path)
         except OSError as error:  # then the next driver tells them again
             log.warning("count of late rows not kept", path=str(path), error=str(error))

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from domain.topology import partition_directory
+from host.durable import write_or_remove
 from spark_jobs.state.node_home import BUFFERS, deployment_home
 from spark_jobs.state.sealed import DIGITS, checksum_of
 
@@ -40,7 +41,7 @@ class OutputBuffers:
             temporary = queue / f".{epoch}.{os.getpid()}"
             temporary.unlink(missing_ok=True)
             if written is None or not _linked(written, temporary):
-                temporary.write_bytes(checksum_of(payload).encode() + payload)
+                write_or_remove(temporary, checksum_of(payload).encode() + payload)
             written = temporary.rename(queue / f"{epoch}.arrow")
 
     def alike(self, source: str, targets: Sequence[str], epoch: int) -> list[list[str]]:

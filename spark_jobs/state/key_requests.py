@@ -28,6 +28,7 @@ import msgspec
 from domain.execution.job import KeeperStatus
 from domain.key_saving.breaker import Breaker
 from domain.topology import TopologySpec, partition_directory
+from host.durable import write_or_remove
 from spark_jobs.state.node_home import KEYS, deployment_home
 from spark_jobs.state.sealed import DamagedError, seal, unseal
 from spark_jobs.state.store import Manifest, StateStore, plain_name
@@ -150,7 +151,7 @@ class KeyDesk:
     def _write(self, name: str, content: bytes) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         temporary = self.directory / f".{name}.{token_hex(4)}"
-        temporary.write_bytes(content)
+        write_or_remove(temporary, content)
         temporary.rename(self.directory / name)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from domain.messages import Snapshot, SnapshotFile
 from domain.topology import partition_directory
+from host.durable import write_or_remove
 from spark_jobs.state.sealed import seal
 from spark_jobs.state.store import Manifest
 
@@ -54,7 +55,7 @@ def leave_snapshot(
     for tried in range(ATTEMPTS):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(seal(msgspec.json.encode(snapshot)))
+            write_or_remove(temporary, seal(msgspec.json.encode(snapshot)))
             break
         except (FileNotFoundError, FileExistsError):
             # The agent removes directories that it finds empty: this one before the file was in it, or one

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from host.durable import remove_abandoned
+from host.durable import remove_abandoned, write_or_remove
 from spark_jobs.state.chunks import Chunk, ChunkEntry, TableState, one_dictionary_each
 from spark_jobs.state.opened import OpenedFiles
 from spark_jobs.state.sealed import UNREADABLE, DamagedError, checksum_of, file_checksum, seal, unseal
@@ -224,7 +224,7 @@ class StateStore:
             writer.write_table(table)
         content = memoryview(sink.getvalue())
         checksum = checksum_of(content)
-        temporary.write_bytes(content)
+        write_or_remove(temporary, content)
         _opened.wrote(self.directory / name, temporary, checksum)
         temporary.rename(self.directory / name)
         return ChunkEntry(
@@ -236,7 +236,7 @@ class StateStore:
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self._named(manifest.epoch, self.attempt)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(seal(msgspec.json.encode(manifest)))
+        write_or_remove(temporary, seal(msgspec.json.encode(manifest)))
         temporary.rename(path)
         if self.attempt:
             older = [one for one in self._attempts().get(manifest.epoch, ()) if one < self.attempt]
@@ -272,7 +272,7 @@ class StateStore:
             if not plain_name(name):
                 raise StateMissingError(f"what was handed over names {name!r}, which is no state file")
             temporary = self.directory / f".{name}.{os.getpid()}"
-            temporary.write_bytes(content)
+            write_or_remove(temporary, content)
             temporary.rename(self.directory / name)
         self.install(version.manifest)
 
