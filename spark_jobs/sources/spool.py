@@ -21,6 +21,7 @@ from spark_jobs.sources.problems import SourceError
 
 REJECTED_LISTED: Final = 1_000
 """How many rejected rows are written out; the total counts all."""
+_PREFIX: Final = ".input-"
 BATCH_ROWS: Final = 1 << 20
 BATCH_BYTES: Final = 256 << 20
 """A batch of the copy: few and large, yet far below the 2 GiB that 32-bit string offsets reach."""
@@ -30,7 +31,9 @@ class Spool:
     """Rows on their way into the Arrow file: text goes to disk at once, only the times stay in memory."""
 
     def __init__(self, directory: Path) -> None:
-        descriptor, name = tempfile.mkstemp(dir=directory, prefix=".input-", suffix=".arrow")
+        for left in directory.glob(f"{_PREFIX}*"):  # by a process that was killed: one prepares at a time
+            left.unlink(missing_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=directory, prefix=_PREFIX, suffix=".arrow")
         os.close(descriptor)
         self.path = Path(name)
         self.rows = 0

@@ -41,6 +41,15 @@ def rejected(prepared: PreparedInput) -> list[tuple[int, str]]:
     return [(line["row"], line["reason"]) for line in map(json.loads, lines)]
 
 
+def test_what_a_driver_was_copying_when_it_was_killed_goes(tmp_path: Path) -> None:
+    target = tmp_path / "t" / "input.arrow"
+    target.parent.mkdir()
+    for name in (".input-ab12.arrow", ".input-ab12.wider"):
+        (target.parent / name).write_bytes(b"half")
+    prepare(parquet(tmp_path / "i.parquet", text=["a"]), target)
+    assert not list(target.parent.glob(".*"))
+
+
 class TestFormats:
     @pytest.fixture(params=["parquet", "csv", "tsv", "jsonl", "csv.gz", "jsonl.gz"])
     def source(self, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
