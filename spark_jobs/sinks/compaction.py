@@ -40,10 +40,11 @@ def spans_due(done: int, *, settled: int, length: int) -> list[tuple[int, int]]:
     return found
 
 
-def compact(directory: Path, first: int, last: int, *, force: bool = True) -> Span:
+def compact(directory: Path, first: int, last: int, *, writing: Path, force: bool = True) -> Span:
     """Write the files of a span, of all operators that have any: an earlier version may have had others. The
     small ones stay. Done again, after a crash, it writes the same rows. `directory` is that of the
-    deployment's outputs. force: as for `DurableBatch`. Raises `SinkError`."""
+    deployment's outputs. writing: where files are until they are whole; the next driver empties it. force: as
+    for `DurableBatch`. Raises `SinkError`."""
     span = Span(first=first, last=last)
     until: dict[str, int] = {}
     batch = DurableBatch(directory.parent, force=force)
@@ -54,7 +55,7 @@ def compact(directory: Path, first: int, last: int, *, force: bool = True) -> Sp
             if tables:
                 target = partition / span_name(span) / SPAN_FILE
                 target.parent.mkdir(exist_ok=True)
-                temporary = temporary_name(target)
+                temporary = temporary_name(writing / f"{partition.name}.{span_name(span)}")
                 on_the_way.callback(temporary.unlink, missing_ok=True)
                 table = _write(temporary, tables, target)
                 batch.add(temporary, target)

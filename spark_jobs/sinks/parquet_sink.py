@@ -178,7 +178,7 @@ class ParquetSink:
 
     def _compact(self, settled: int) -> None:
         for first, last in spans_due(self._committed.tail, settled=settled, length=self._length):
-            span = compact(self._files, first, last, force=self._force)
+            span = compact(self._files, first, last, writing=self._writing, force=self._force)
             with self._lock:
                 spans = [*self._committed.spans, span]
                 self._put(msgspec.structs.replace(self._committed, spans=spans))

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from domain.topology.spec import ParquetSinkSpec
 from host.environment import ROOT
+from spark_jobs.sinks import compaction
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.committed import (
     COMMITTED,
@@ -465,12 +466,31 @@ def test_spans_follow_each_other_and_end_at_multiples(done: int, settled: int, l
     assert settled < (done // length + 1) * length
 
 
+def test_what_is_left_of_a_span_by_a_driver_that_was_killed_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(path: Path, table: pa.Table) -> None:
+        path.with_name(f"{path.name}.left").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    made = sink(tmp_path)
+    written(made, range(1, 6))
+    made.commit(epoch=5)
+    monkeypatch.setattr(compaction, "write_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        made.put_in_order(5)
+    assert list(tmp_path.rglob("*.left"))
+    made.close()
+    sink(tmp_path).close()
+    assert not list(tmp_path.rglob("*.left"))
+
+
 def test_a_crash_while_a_span_is_written_changes_nothing(tmp_path: Path) -> None:
     """Written again, it has the same rows."""
     made = sink(tmp_path)
     written(made, range(1, 6))
     made.commit(epoch=5)
-    compact(files_of(tmp_path), 1, 5)
+    compact(files_of(tmp_path), 1, 5, writing=files_of(tmp_path))
     assert read(tmp_path) == twice(range(1, 6))
     made.put_in_order(5)
     assert read(tmp_path) == twice(range(1, 6))
@@ -536,7 +556,7 @@ def test_the_file_of_a_span_is_on_disk_before_it_counts(
     monkeypatch.setattr(
         os, "fsync", lambda descriptor: synced.add(os.readlink(f"/proc/self/fd/{descriptor}"))
     )
-    compact(files_of(tmp_path), 1, LENGTH)
+    compact(files_of(tmp_path), 1, LENGTH, writing=files_of(tmp_path))
     file = files_of(tmp_path) / "A" / "partition=0" / f"epochs=1-{LENGTH}" / "part.parquet"
     assert file.stat().st_ino in forced
     assert {str(file.parent), str(file.parent.parent)} <= synced
@@ -562,5 +582,5 @@ def test_the_last_window_of_a_span_is_that_of_all_partitions(tmp_path: Path) -> 
     for partition, epoch in ((0, 4), (1, 2)):
         task.write("A", partition, epoch, rows(epoch))
     assert not task.settle()
-    assert compact(files_of(tmp_path), 1, LENGTH).until == {"A": 4_000_000}
+    assert compact(files_of(tmp_path), 1, LENGTH, writing=files_of(tmp_path)).until == {"A": 4_000_000}
     made.close()
