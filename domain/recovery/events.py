@@ -96,102 +96,80 @@ class CheckpointCompleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryAsked:
+class _Order:
+    """actor: the operator who asks; empty if by policy."""
+
+    at: float
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryAsked(_Order):
     """An operator wants a topology recovered now, with the nodes there are; with `checkpoint`, all of it put
     back to that one."""
 
-    at: float
     topology: str
-    actor: str
-    reason: str
     checkpoint: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrainAsked:
+class DrainAsked(_Order):
     """An operator wants a living node emptied."""
 
-    at: float
     node: str
-    actor: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebalanceAsked:
-    """Partitions that run are to change their node: partition -> node. actor: empty if by policy."""
+class RebalanceAsked(_Order):
+    """Partitions that run are to change their node: partition -> node."""
 
-    at: float
     topology: str
     moves: Mapping[str, str]
-    actor: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParkAsked:
-    """These queries of a topology, and no others, are to be parked from now on. actor: empty if by policy.
-    named: those of them that the actor named, which then do not return by policy. limits: node -> CPU percent
-    that may be planned there until then, where more proved too much."""
+class ParkAsked(_Order):
+    """These queries of a topology, and no others, are to be parked from now on. named: those of them that the
+    actor named, which then do not return by policy. limits: node -> CPU percent that may be planned there
+    until then, where more proved too much."""
 
-    at: float
     topology: str
     queries: frozenset[str]
-    actor: str
-    reason: str
     named: frozenset[str] = frozenset()
     limits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApproveAsked:
+class ApproveAsked(_Order):
     """An operator confirms a plan that was proposed; `proposal` names exactly one."""
 
-    at: float
-    actor: str
-    reason: str
     proposal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseAsked:
+class PauseAsked(_Order):
     """No new plans and no requests for nodes until resumed; what is under way goes on."""
 
-    at: float
-    actor: str
-    reason: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeAsked(_Order):
+    """Plan again, and ask for nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeAsked:
-    at: float
-    actor: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplanAsked:
+class ReplanAsked(_Order):
     """Discard what is planned and not applied, and look again now, with the nodes there are."""
 
-    at: float
-    actor: str
-    reason: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortAsked(_Order):
+    """Recover nothing more: what is down stays down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbortAsked:
-    at: float
-    actor: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptAsked:
+class AcceptAsked(_Order):
     """Do not wait for failed queries any longer: their present latency is the usual one from now on."""
-
-    at: float
-    actor: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
