@@ -6,7 +6,8 @@ held as the bits of one integer; partitions with equal bits form a bundle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,13 +46,8 @@ def problem_from_sets(
         for partition in queries[name]:
             if partition in bits:
                 bits[partition] |= 1 << position
-    return _assemble(
-        names=names,
-        priority_of=lambda name: int((priorities or {}).get(name, 1)),
-        bits=bits,
-        costs={name: float(costs[name]) for name in bits},
-        capacity=capacity,
-    )
+    worth = {name: int((priorities or {}).get(name, 1)) for name in names}
+    return _problem(worth, bits, costs, capacity, tentative={})
 
 
 def recovery_problem(
@@ -88,18 +84,15 @@ def recovery_problem(
     single = isinstance(topologies, Topology)
     members = [topologies] if isinstance(topologies, Topology) else list(topologies)
     lost = set(failed).difference(restored)
-    names: list[str] = []
+    worth: dict[str, int] = {}
     bits: dict[str, int] = {}
     upstream: dict[str, list[str]] = {}
     levels: dict[str, int] = {}
     affinity: list[tuple[str, ...]] = []
-    base_priority: dict[str, int] = {}
     for topology in members:
         prefix = "" if single else f"{topology.name}/"
-        offset = len(names)
-        position = {query: offset + i for i, query in enumerate(topology.queries)}
-        names.extend(prefix + query for query in topology.queries)
-        base_priority.update({prefix + query: topology.priority(query) for query in topology.queries})
+        position = {query: len(worth) + i for i, query in enumerate(topology.queries)}
+        worth.update({prefix + query: topology.priority(query) for query in topology.queries})
         reach: dict[str, int] = {}
         for group in reversed(topology.groups):
             seen = 0
@@ -111,13 +104,11 @@ def recovery_problem(
             reach.update(dict.fromkeys(group, seen))
         for partition in topology.partitions:
             full = prefix + partition
+            above = [prefix + one for one in topology.before(partition)]
             if full in lost:
                 bits[full] = reach[partition]
-                upstream[full] = [prefix + above for above in topology.before(partition)]
-            elif any(
-                prefix + above in lost or prefix + above in upstream for above in topology.before(partition)
-            ):
-                upstream[full] = [prefix + above for above in topology.before(partition)]
+            if full in lost or any(one in lost or one in upstream for one in above):
+                upstream[full] = above
         levels.update({prefix + name: level for name, level in partition_levels(topology).items()})
         affinity.extend(tuple(prefix + name for name in group) for group in chains(topology))
     unknown = lost.difference(bits)
@@ -138,18 +129,14 @@ def recovery_problem(
         if not nodes:
             raise ValueError("give the nodes that can take partitions, or a capacity")
         capacity = free_capacity(nodes, assigned, full_costs, max_utilisation)
-    overrides = priorities or {}
-    return _assemble(
-        names=names,
-        priority_of=lambda name: int(overrides.get(name, base_priority[name])),
-        tentative=tentative or {},
-        bits=bits,
-        costs={name: full_costs[name] for name in bits},
-        capacity=capacity,
-        upstream=upstream,
+    worth |= {name: int(priority) for name, priority in (priorities or {}).items() if name in worth}
+    problem = _problem(worth, bits, full_costs, capacity, tentative=tentative or {})
+    return replace(
+        problem,
+        predecessors=_predecessors(problem.partitions, upstream),
         nodes=tuple(nodes),
         assigned=assigned,
-        movable=movable or {},
+        movable={name: price * problem.points for name, price in (movable or {}).items()},
         placed_costs=full_costs,
         affinity=tuple(affinity),
         levels=levels,
@@ -173,25 +160,17 @@ def free_capacity(
     )
 
 
-def _assemble(
-    *,
-    names: Sequence[str],
-    priority_of: Callable[[str], int],
+def _problem(
+    worth: Mapping[str, int],
     bits: Mapping[str, int],
     costs: Mapping[str, float],
     capacity: float,
-    tentative: Mapping[str, float] | None = None,
-    upstream: Mapping[str, Sequence[str]] | None = None,
-    nodes: tuple[NodeSpace, ...] = (),
-    assigned: Mapping[str, str] | None = None,
-    movable: Mapping[str, float] | None = None,
-    placed_costs: Mapping[str, float] | None = None,
-    affinity: tuple[tuple[str, ...], ...] = (),
-    levels: Mapping[str, int] | None = None,
-    max_utilisation: float = MAX_UTILISATION,
+    *,
+    tentative: Mapping[str, float],
 ) -> RecoveryProblem:
-    """Sort names, merge partitions with equal sharing sets and unpack the bit sets into the matrix."""
-    partitions = sorted(bits, key=natural_key)
+    """A problem without placement: sorts names, merges partitions with equal bits, and unpacks the bits into
+    the matrix. worth: the priority of each query, in the order of the bits. costs, capacity: CPU percent."""
+    names, partitions = list(worth), sorted(bits, key=natural_key)
     signatures = dict.fromkeys(bits[name] for name in partitions if bits[name])
     bundle_index = {signature: i for i, signature in enumerate(signatures)}
     width = (len(names) + 7) // 8
@@ -200,25 +179,17 @@ def _assemble(
     needs = np.unpackbits(matrix, axis=1, count=len(names), bitorder="little").astype(bool).T
     order = sorted(np.flatnonzero(needs.any(axis=1)).tolist(), key=lambda i: natural_key(names[i]))
     queries = tuple(names[i] for i in order)
-    given = tentative or {}
-    points = POINTS if any(given.get(name, 0.0) > 0.0 for name in queries) else 1
-    worth = [max(1, round(points * priority_of(name) * (1.0 - given.get(name, 0.0)))) for name in queries]
+    points = POINTS if any(tentative.get(name, 0.0) > 0.0 for name in queries) else 1
+    left = [max(1, round(points * worth[name] * (1.0 - tentative.get(name, 0.0)))) for name in queries]
     return RecoveryProblem(
         queries=queries,
-        priorities=np.array(worth, dtype=np.int64),
+        priorities=np.array(left, dtype=np.int64),
         partitions=tuple(partitions),
-        costs=np.array([to_grains(costs[name]) for name in partitions], dtype=np.int64),
+        costs=np.array([to_grains(float(costs[name])) for name in partitions], dtype=np.int64),
         bundle_of=np.array([bundle_index.get(bits[name], -1) for name in partitions], dtype=np.int64),
         needs=np.ascontiguousarray(needs[order]),
         capacity=max(0, capacity_grains(capacity)),
-        predecessors=_predecessors(partitions, upstream or {}),
-        nodes=nodes,
-        assigned=assigned or {},
-        movable={name: price * points for name, price in (movable or {}).items()},
-        placed_costs=placed_costs or {},
-        affinity=affinity,
-        levels=levels or {},
-        max_utilisation=max_utilisation,
+        predecessors=((),) * len(partitions),
         points=points,
     )
 
