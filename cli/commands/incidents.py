@@ -8,7 +8,7 @@ import click
 
 from cli import completion
 from cli.acting import act
-from cli.asking import Effect, confirmed, permitted
+from cli.asking import Effect, Effects, confirmed, permitted
 from cli.estimates import over_words, waits_for
 from cli.filters import limit_option, span_options, state_option
 from cli.options import Order, ResurgeGroup, changes, with_session
@@ -206,12 +206,7 @@ def _proposed(topology: str, proposal: Row) -> Effect:
 @with_session
 def pause(session: Session, number: int, order: Order) -> None:
     """Plan no further wave until resumed; waves under way continue."""
-    act(
-        session,
-        resource("incidents", number, "pause"),
-        order,
-        title=f"pause the recovery of incident {number}",
-    )
+    _act(session, number, "pause", order, f"pause the recovery of incident {number}")
 
 
 @incidents.command("resume")
@@ -220,12 +215,7 @@ def pause(session: Session, number: int, order: Order) -> None:
 @with_session
 def resume(session: Session, number: int, order: Order) -> None:
     """Continue a paused recovery."""
-    act(
-        session,
-        resource("incidents", number, "resume"),
-        order,
-        title=f"resume the recovery of incident {number}",
-    )
+    _act(session, number, "resume", order, f"resume the recovery of incident {number}")
 
 
 @incidents.command("replan")
@@ -248,8 +238,7 @@ def replan(session: Session, number: int, order: Order) -> None:
             *_down(session, row, "are planned again"),
         ]
 
-    title = f"plan incident {number} again"
-    act(session, resource("incidents", number, "replan"), order, title=title, effects=effects)
+    _act(session, number, "replan", order, f"plan incident {number} again", effects)
 
 
 @incidents.command("accept")
@@ -280,8 +269,7 @@ def accept(session: Session, number: int, order: Order) -> None:
         title = f"The present latency of {plural(len(down), 'query', 'queries')} becomes the usual one"
         return [Effect(title, down), Effect("The incident closes; it cannot be opened again.", warning=True)]
 
-    title = f"accept the latencies after incident {number}"
-    act(session, resource("incidents", number, "accept"), order, title=title, effects=effects)
+    _act(session, number, "accept", order, f"accept the latencies after incident {number}", effects)
 
 
 @incidents.command("abort")
@@ -306,8 +294,13 @@ def abort(session: Session, number: int, order: Order) -> None:
             ),
         ]
 
-    title = f"abort the recovery of incident {number}"
-    act(session, resource("incidents", number, "abort"), order, title=title, effects=effects)
+    _act(session, number, "abort", order, f"abort the recovery of incident {number}", effects)
+
+
+def _act(
+    session: Session, number: int, action: str, order: Order, title: str, effects: Effects | None = None
+) -> None:
+    act(session, resource("incidents", number, action), order, title=title, effects=effects)
 
 
 def _down(session: Session, incident: Row, what: str) -> list[Effect]:

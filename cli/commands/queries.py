@@ -195,6 +195,13 @@ def show_(session: Session, topology: str) -> None:
     show(session, session.rest.get(resource("topologies", topology, "policy")), POLICY)
 
 
+def fields_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options of a change name; null for what is to be as the installation has it."""
+    return {
+        name: None if value == INSTALLATION else value for name, value in options.items() if value is not None
+    }
+
+
 @policy.command("set")
 @click.argument("topology", shell_complete=completion.TOPOLOGIES)
 @click.option("--method", type=click.Choice(METHODS), help="auto: free capacity is used at once, in waves")
@@ -264,9 +271,7 @@ def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
       resurge policy set hashtags --approval approve --reason "I want to see each wave"
       resurge policy set hashtags --correlation-window default --reason "experiment is over"
     """
-    asked = {
-        name: None if value == INSTALLATION else value for name, value in given.items() if value is not None
-    }
+    asked = fields_given(given)
     if (names := asked.get("tentative_except")) is not None:
         asked["tentative_except"] = [one.strip() for one in names.split(",") if one.strip() != "none"]
     if not asked:

@@ -8,7 +8,7 @@ import click
 
 from cli import completion
 from cli.asking import reasoned
-from cli.commands.queries import INSTALLATION, REPLICATION_MODES, REPLICATION_PLANNERS, NumberOrDefault
+from cli.commands.queries import REPLICATION_MODES, REPLICATION_PLANNERS, NumberOrDefault, fields_given
 from cli.options import Order, ResurgeGroup, changes, with_session
 from cli.output import Column, Row, dump, field, table_of
 from cli.paths import resource
@@ -69,9 +69,7 @@ def set_(session: Session, topology: str, order: Order, **given: Any) -> None:
       resurge replicas set hashtags --mode on --budget 8 --reason "the top queries must not wait"
       resurge replicas set hashtags --mode off --reason "the nodes are needed"
     """
-    asked = {
-        name: None if value == INSTALLATION else value for name, value in given.items() if value is not None
-    }
+    asked = fields_given(given)
     if not asked:
         raise click.UsageError("name what to change, for instance --mode on")
     body = {**asked, "reason": reasoned(session, order).reason}
