@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
+from domain.binary_program import EXACT, BinaryProgram
 from domain.planning.packed_plan import Layout
-from domain.planning.wave_program import TOLERANCE
 
 # Sizes that get rows, spread evenly over those that occur.
 SIZES = 40
@@ -44,22 +43,15 @@ class PackingProgram:
         self.queries, self.bundles = len(layout.needed), len(layout.members)
         self.pairs = pairs_of(layout) if placing else []
         self.first_pair = self.queries + self.bundles
-        self.solver = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("mip_rel_gap", 0.0),
-            # Priorities are whole numbers: a bound less than one above the value proves it.
-            ("mip_abs_gap", 1.0 - 1e-6),
-            ("mip_feasibility_tolerance", TOLERANCE),
-            ("primal_feasibility_tolerance", TOLERANCE),
-        ):
-            self.solver.setOptionValue(option, value)
-        self._pass_columns()
+        objective = np.zeros(self.first_pair + len(self.pairs))
+        objective[: self.queries] = layout.priorities
+        columns = np.arange(len(objective))
+        binary = np.concatenate((columns[: self.queries], columns[self.first_pair :]))
+        # Priorities are whole numbers: a bound less than one above the value proves it.
+        self.program = BinaryProgram(objective, binary, {**EXACT, "mip_abs_gap": 1.0 - 1e-6})
         for query, needed in enumerate(layout.needed):
             for bundle in needed:
-                self._row([query, self.queries + bundle], [1.0, -1.0], upper=0.0)
+                self.program.row([query, self.queries + bundle], [1.0, -1.0], upper=0.0)
         self._pass_sizes()
         if self.pairs:
             self._pass_placing()
@@ -67,7 +59,7 @@ class PackingProgram:
     @property
     def seconds(self) -> float:
         """What all runs of the solver have taken so far; its limit is for one run."""
-        return float(self.solver.getRunTime())
+        return self.program.seconds
 
     def suggest(self, queries: Collection[int], where: Mapping[int, int]) -> None:
         """A first solution: queries, and the node of each of their partitions."""
@@ -77,38 +69,20 @@ class PackingProgram:
             values[self.queries + np.array(self.layout.needed[query], dtype=np.int64)] = 1.0
         for column, (partition, node) in enumerate(self.pairs, start=self.first_pair):
             values[column] = where.get(partition) == node
-        solution = highspy.HighsSolution()
-        solution.col_value = values.tolist()
-        self.solver.setSolution(solution)
+        self.program.suggest(values)
 
     def exclude(self, queries: Sequence[int]) -> None:
         """These cannot all be placed together."""
-        self._row(queries, [1.0] * len(queries), upper=len(queries) - 1.0)
+        self.program.row(queries, [1.0] * len(queries), upper=len(queries) - 1.0)
 
     def solve(self, time_limit: float) -> Placed:
         """Run for at most so many seconds."""
-        self.solver.setOptionValue("time_limit", time_limit)
-        self.solver.run()
-        info = self.solver.getInfo()
-        status = str(self.solver.modelStatusToString(self.solver.getModelStatus()))
-        values = np.asarray(self.solver.getSolution().col_value)
-        bound = float(info.mip_dual_bound)
-        if info.primal_solution_status != highspy.kSolutionStatusFeasible or not values.size:
-            return Placed(None, {}, bound, status)
-        chosen = np.flatnonzero(values > 0.5)
+        solved = self.program.solve(time_limit)
+        if solved.values is None:
+            return Placed(None, {}, solved.bound, solved.status)
+        chosen = np.flatnonzero(solved.values > 0.5)
         where = dict(self.pairs[column - self.first_pair] for column in chosen[chosen >= self.first_pair])
-        return Placed(chosen[chosen < self.queries].tolist(), where, bound, status)
-
-    def _pass_columns(self) -> None:
-        total = self.first_pair + len(self.pairs)
-        self.solver.addVars(total, np.zeros(total), np.ones(total))
-        columns = np.arange(total, dtype=np.int32)
-        binary = np.concatenate((columns[: self.queries], columns[self.first_pair :]))
-        kinds = np.full(len(binary), highspy.HighsVarType.kInteger)
-        self.solver.changeColsIntegrality(len(binary), binary, kinds)
-        priorities = np.array(self.layout.priorities, dtype=np.float64)
-        self.solver.changeColsCost(self.queries, columns[: self.queries], priorities)
-        self.solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        return Placed(chosen[chosen < self.queries].tolist(), where, solved.bound, solved.status)
 
     def _pass_sizes(self) -> None:
         layout = self.layout
@@ -122,8 +96,10 @@ class PackingProgram:
         for size in sizes.tolist():
             room = float(free[free >= size].sum())
             unit = max(1.0, room)
-            self._row(columns, [float(c[c >= size].sum()) / unit for c in costs], upper=room / unit)
-            self._row(columns, [float((c >= size).sum()) for c in costs], upper=float((free // size).sum()))
+            self.program.row(columns, [float(c[c >= size].sum()) / unit for c in costs], upper=room / unit)
+            self.program.row(
+                columns, [float((c >= size).sum()) for c in costs], upper=float((free // size).sum())
+            )
 
     def _pass_placing(self) -> None:
         layout = self.layout
@@ -135,23 +111,11 @@ class PackingProgram:
         for bundle, members in enumerate(layout.members):
             for partition in members:
                 mine = of_partition.get(partition, [])
-                self._row([*mine, self.queries + bundle], [*[1.0] * len(mine), -1.0], lower=0.0)
+                self.program.row([*mine, self.queries + bundle], [*[1.0] * len(mine), -1.0], lower=0.0)
         for node, mine in of_node.items():
             unit = float(max(1, layout.free[node]))
             costs = [layout.costs[self.pairs[column - self.first_pair][0]] / unit for column in mine]
-            self._row(mine, costs, upper=layout.free[node] / unit)
-
-    def _row(
-        self,
-        columns: Sequence[int],
-        values: Sequence[float],
-        *,
-        lower: float = -highspy.kHighsInf,
-        upper: float = highspy.kHighsInf,
-    ) -> None:
-        self.solver.addRow(
-            lower, upper, len(columns), np.array(columns, dtype=np.int32), np.array(values, dtype=np.float64)
-        )
+            self.program.row(mine, costs, upper=layout.free[node] / unit)
 
 
 def pairs_of(layout: Layout) -> list[tuple[int, int]]:

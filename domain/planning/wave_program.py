@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
-from domain.planning.problem import Flags, Floats, Integers, RecoveryProblem
+from domain.binary_program import EXACT, BinaryProgram
+from domain.planning.problem import Flags, RecoveryProblem
 
 # How often a solution that exceeds a capacity by less than the solver's tolerance is excluded.
 MAX_CUTS = 20
-TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,35 +59,15 @@ class WaveProgram:
         self.capacities = list(capacities)
         self.queries, self.bundles = problem.needs.shape
         self.width = self.queries + self.bundles
-        self.solver = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("time_limit", float(time_limit)),
-            ("mip_rel_gap", 0.0),
-            ("mip_abs_gap", absolute_gap),
-            ("mip_feasibility_tolerance", TOLERANCE),
-            ("primal_feasibility_tolerance", TOLERANCE),
-        ):
-            self.solver.setOptionValue(option, value)
+        options = {**EXACT, "mip_abs_gap": absolute_gap, "time_limit": float(time_limit)}
         if node_limit is not None:
-            self.solver.setOptionValue("mip_max_nodes", node_limit)
-        self._pass_columns(np.asarray(weights, dtype=np.float64))
+            options["mip_max_nodes"] = node_limit
+        objective = np.zeros((len(self.capacities), self.width))
+        objective[:, : self.queries] = np.asarray(weights)[:, None] * problem.priorities
+        columns = np.arange(objective.size).reshape(objective.shape)
+        binary = columns[:, : self.queries].reshape(-1)
+        self.program = BinaryProgram(objective.reshape(-1), binary, options)
         self._pass_rows(floor)
-
-    def _pass_columns(self, weights: Floats) -> None:
-        waves = len(self.capacities)
-        objective = np.zeros((waves, self.width))
-        objective[:, : self.queries] = weights[:, None] * self.problem.priorities
-        total = waves * self.width
-        self.solver.addVars(total, np.zeros(total), np.ones(total))
-        columns = np.arange(total, dtype=np.int32)
-        self.solver.changeColsCost(total, columns, objective.reshape(-1))
-        binary = columns.reshape(waves, self.width)[:, : self.queries].reshape(-1)
-        kinds = np.full(len(binary), highspy.HighsVarType.kInteger)
-        self.solver.changeColsIntegrality(len(binary), np.ascontiguousarray(binary), kinds)
-        self.solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def _pass_rows(self, floor: int) -> None:
         query, bundle = np.nonzero(self.problem.needs)
@@ -96,34 +75,15 @@ class WaveProgram:
         bundles = np.arange(self.bundles)
         for wave, capacity in enumerate(self.capacities):
             first = wave * self.width
-            self._at_most_each(first + query, first + self.queries + bundle)
+            self.program.at_most_each(first + query, first + self.queries + bundle)
             if wave:
                 earlier = first - self.width + self.queries + bundles
-                self._at_most_each(earlier, first + self.queries + bundles)
+                self.program.at_most_each(earlier, first + self.queries + bundles)
             unit = float(max(1, capacity))
-            self._row(first + self.queries + bundles, cost / unit, upper=capacity / unit)
+            self.program.row(first + self.queries + bundles, cost / unit, upper=capacity / unit)
         if floor > 0:
             priority = self.problem.priorities.astype(np.float64)
-            self._row(np.arange(self.queries), priority, lower=float(floor))
-
-    def _at_most_each(self, left: Integers, right: Integers) -> None:
-        """left[j] <= right[j] for every j."""
-        rows = len(left)
-        infinite = np.full(rows, -highspy.kHighsInf)
-        columns = np.stack([left, right], axis=1).reshape(-1).astype(np.int32)
-        begins = np.arange(0, 2 * rows, 2, dtype=np.int32)
-        signs = np.tile([1.0, -1.0], rows)
-        self.solver.addRows(rows, infinite, np.zeros(rows), 2 * rows, begins, columns, signs)
-
-    def _row(
-        self,
-        columns: Integers,
-        values: Floats,
-        *,
-        lower: float = -highspy.kHighsInf,
-        upper: float = highspy.kHighsInf,
-    ) -> None:
-        self.solver.addRow(lower, upper, len(columns), columns.astype(np.int32), values)
+            self.program.row(np.arange(self.queries), priority, lower=float(floor))
 
     def suggest(self, recovered: Flags) -> None:
         """A first solution: the queries whole in each wave [T, M]."""
@@ -131,22 +91,17 @@ class WaveProgram:
         values[:, : self.queries] = recovered
         for wave, row in enumerate(recovered):
             values[wave, self.queries :] = self.problem.covered(np.flatnonzero(row))
-        solution = highspy.HighsSolution()
-        solution.col_value = values.reshape(-1).tolist()
-        self.solver.setSolution(solution)
+        self.program.suggest(values.reshape(-1))
 
     def solve(self) -> Solved:
         """Run the solver until its solution holds in exact arithmetic."""
         bound, status = float("inf"), "not started"
         for _ in range(MAX_CUTS):
-            self.solver.run()
-            info = self.solver.getInfo()
-            status = str(self.solver.modelStatusToString(self.solver.getModelStatus()))
-            bound = float(info.mip_dual_bound)
-            values = np.asarray(self.solver.getSolution().col_value)
-            if info.primal_solution_status != highspy.kSolutionStatusFeasible or not values.size:
-                return Solved(None, bound, status)
-            chosen = values.reshape(len(self.capacities), self.width)[:, : self.queries] > 0.5
+            solved = self.program.solve()
+            bound, status = solved.bound, solved.status
+            if solved.values is None:
+                break
+            chosen = solved.values.reshape(len(self.capacities), self.width)[:, : self.queries] > 0.5
             chosen = np.logical_or.accumulate(chosen, axis=0)
             too_much = [wave for wave, plan in enumerate(chosen) if self._exceeds(wave, plan)]
             if not too_much:
@@ -154,7 +109,7 @@ class WaveProgram:
             # Over by less than the tolerance: exclude these sets, and so every larger one.
             for wave in too_much:
                 members = np.flatnonzero(chosen[wave])
-                self._row(wave * self.width + members, np.ones(len(members)), upper=len(members) - 1.0)
+                self.program.row(wave * self.width + members, np.ones(len(members)), upper=len(members) - 1.0)
         return Solved(None, bound, status)
 
     def _exceeds(self, wave: int, plan: Flags) -> bool:

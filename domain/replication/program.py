@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
+from domain.binary_program import EXACT, BinaryProgram
 from domain.fidelity import FidelityModel
 from domain.replication.reach import Links
 
 COLUMNS = 20_000
-TOLERANCE = 1e-9
 WHOLE = None
 """What the sources of the topology itself are fed with: everything."""
 
@@ -60,18 +59,18 @@ class ReplicationProgram:
         for one, weight in zip(model.outputs, model.weights.tolist(), strict=True):
             column = self._output(one, WHOLE)
             costs[column] = costs.get(column, 0.0) + weight
-        self.solver = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("random_seed", 0),
-            ("mip_rel_gap", 0.0),
-            ("mip_abs_gap", 1e-7),
-            ("mip_feasibility_tolerance", TOLERANCE),
-            ("primal_feasibility_tolerance", TOLERANCE),
-        ):
-            self.solver.setOptionValue(option, value)
-        self._pass(costs, budget)
+        objective = np.zeros(self.count + len(self.definitions))
+        for column, weight in costs.items():
+            objective[column] = weight
+        binary = np.arange(self.count)
+        self.program = BinaryProgram(objective, binary, {**EXACT, "mip_abs_gap": 1e-7})
+        for column, (own, limits, terms) in enumerate(self.definitions, start=self.count):
+            for limit in limits if own is None else (own, *limits):
+                self.program.row([column, limit], [1.0, -1.0], upper=0.0)
+            if terms:
+                sources = [column, *(one for one, _ in terms)]
+                self.program.row(sources, [1.0, *(-share for _, share in terms)], upper=0.0)
+        self.program.row(binary, np.ones(self.count), upper=float(budget))
 
     def suggest(self, chosen: Sequence[int]) -> None:
         """A first solution."""
@@ -85,21 +84,15 @@ class ReplicationProgram:
             if terms:
                 bounds.append(sum(share * values[source] for source, share in terms))
             values[column] = min(bounds)
-        solution = highspy.HighsSolution()
-        solution.col_value = values
-        self.solver.setSolution(solution)
+        self.program.suggest(np.array(values))
 
     def solve(self, time_limit: float) -> Solved:
         """Run for at most about so many seconds."""
-        self.solver.setOptionValue("time_limit", time_limit)
-        self.solver.run()
-        info = self.solver.getInfo()
-        status = str(self.solver.modelStatusToString(self.solver.getModelStatus()))
-        values = np.asarray(self.solver.getSolution().col_value)
-        bound = min(1.0, float(info.mip_dual_bound))
-        if info.primal_solution_status != highspy.kSolutionStatusFeasible or not values.size:
-            return Solved(None, bound, status)
-        return Solved(frozenset(np.flatnonzero(values[: self.count] > 0.5).tolist()), bound, status)
+        solved = self.program.solve(time_limit)
+        bound, values = min(1.0, solved.bound), solved.values
+        if values is None:
+            return Solved(None, bound, solved.status)
+        return Solved(frozenset(np.flatnonzero(values[: self.count] > 0.5).tolist()), bound, solved.status)
 
     def _column(
         self, own: int | None, limits: tuple[int, ...] = (), terms: tuple[tuple[int, float], ...] = ()
@@ -169,25 +162,3 @@ class ReplicationProgram:
                 found |= above[source]
             counts.append(found.bit_count())
         return counts
-
-    def _pass(self, costs: dict[int, float], budget: int) -> None:
-        total = self.count + len(self.definitions)
-        self.solver.addVars(total, np.zeros(total), np.ones(total))
-        binary = np.arange(self.count, dtype=np.int32)
-        kinds = np.full(self.count, highspy.HighsVarType.kInteger)
-        self.solver.changeColsIntegrality(self.count, binary, kinds)
-        columns = np.array(list(costs), dtype=np.int32)
-        self.solver.changeColsCost(len(columns), columns, np.array(list(costs.values()), dtype=np.float64))
-        self.solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
-        for column, (own, limits, terms) in enumerate(self.definitions, start=self.count):
-            for limit in limits if own is None else (own, *limits):
-                self._row([column, limit], [1.0, -1.0], 0.0)
-            if terms:
-                self._row([column, *(one for one, _ in terms)], [1.0, *(-share for _, share in terms)], 0.0)
-        self._row(list(range(self.count)), [1.0] * self.count, float(budget))
-
-    def _row(self, columns: Sequence[int], values: Sequence[float], upper: float) -> None:
-        indices = np.array(columns, dtype=np.int32)
-        self.solver.addRow(
-            -highspy.kHighsInf, upper, len(columns), indices, np.array(values, dtype=np.float64)
-        )

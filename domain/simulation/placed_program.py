@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
+from domain.binary_program import BinaryProgram
 from domain.planning import RecoveryProblem
-from domain.simulation.fluid import Floats, Integers
+from domain.simulation.fluid import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +70,18 @@ def placed_schedule(
     lengths = np.diff([*moments, max(horizon, float(moments[-1]))])
     partitions, queries = len(problem.partitions), len(problem.queries)
     placing = partitions * len(rooms)
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("random_seed", 0),
-        ("mip_rel_gap", 1e-6),
-        ("mip_max_nodes", node_limit),
-        ("time_limit", float(time_limit)),
-    ):
-        solver.setOptionValue(option, value)
-    total = placing + queries * len(moments)
-    solver.addVars(total, np.zeros(total), np.ones(total))
-    binary = np.arange(placing, dtype=np.int32)
-    solver.changeColsIntegrality(placing, binary, np.full(placing, highspy.HighsVarType.kInteger))
     weights = (problem.priorities.astype(np.float64)[:, None] * lengths).reshape(-1)
-    columns = np.arange(placing, total, dtype=np.int32)
-    solver.changeColsCost(len(columns), columns, weights)
-    solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
-
-    def row(chosen: Integers, values: Floats, upper: float) -> None:
-        solver.addRow(-highspy.kHighsInf, upper, len(chosen), chosen.astype(np.int32), values)
-
+    program = BinaryProgram(
+        np.concatenate((np.zeros(placing), weights)),
+        np.arange(placing),
+        {"mip_rel_gap": 1e-6, "mip_max_nodes": node_limit, "time_limit": float(time_limit)},
+    )
     for partition in range(partitions):
-        row(partition * len(rooms) + np.arange(len(rooms)), np.ones(len(rooms)), 1.0)
+        program.row(partition * len(rooms) + np.arange(len(rooms)), np.ones(len(rooms)), upper=1.0)
     for node, room in enumerate(rooms):
         unit = float(max(1, room.grains))
-        row(np.arange(partitions) * len(rooms) + node, problem.costs / unit, room.grains / unit)
+        mine = np.arange(partitions) * len(rooms) + node
+        program.row(mine, problem.costs / unit, upper=room.grains / unit)
     owned = problem.bundle_of >= 0
     needs = [np.flatnonzero(problem.needs[query][problem.bundle_of] & owned) for query in range(queries)]
     for moment, at in enumerate(moments):
@@ -105,13 +90,11 @@ def placed_schedule(
         for query in range(queries):
             whole = placing + query * len(moments) + moment
             for needed in needs[query]:
-                row(np.concatenate(([whole], needed * len(rooms) + there)), signs, 0.0)
-    solver.run()
-    info = solver.getInfo()
-    values = np.asarray(solver.getSolution().col_value)
-    if info.primal_solution_status != highspy.kSolutionStatusFeasible or not values.size:
+                program.row(np.concatenate(([whole], needed * len(rooms) + there)), signs, upper=0.0)
+    solved = program.solve()
+    if solved.values is None:
         return None
-    placed = values[:placing].reshape(partitions, len(rooms)) > 0.5
+    placed = solved.values[:placing].reshape(partitions, len(rooms)) > 0.5
     arrivals = np.array([room.at for room in rooms])
     restored = np.where(placed, arrivals, np.inf).min(axis=1, initial=np.inf)
-    return PlacedSchedule(restored, float(info.objective_function_value), float(info.mip_dual_bound))
+    return PlacedSchedule(restored, solved.value, solved.bound)

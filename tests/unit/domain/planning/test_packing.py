@@ -225,7 +225,7 @@ def test_the_time_limit_is_for_one_run() -> None:
     program = PackingProgram(Layout.of(random_problem(1, 60)), placing=True)
     for limit in (2.0, 1.0):
         program.solve(limit)
-        assert program.solver.getOptionValue("time_limit")[1] == limit
+        assert program.program.solver.getOptionValue("time_limit")[1] == limit
 
 
 @settings(max_examples=examples(500), deadline=None)
