@@ -74,6 +74,15 @@ def test_it_returns(running: Topology) -> None:
     assert plan.assignment["O1[0]"]
 
 
+def test_it_is_parked_and_returns_with_the_first_attempt(running: Topology) -> None:
+    coordination: Any = Alone()
+    for ask, queries in ((topology_park, ["O1[0]"]), (topology_unpark, [])):
+        operation = ask(name="counts", queries=queries, **BY)
+        operation_run(coordination, str(operation.pk))
+        operation.refresh_from_db()
+        assert (operation.state, operation.result) == ("succeeded", {"incident": 1})
+
+
 def test_an_abort_unparks(running: Topology) -> None:
     incident = park("O1[0]")
     plan_now(incident)
