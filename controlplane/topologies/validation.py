@@ -17,8 +17,9 @@ from django.conf import settings
 from controlplane.errors import Invalid
 from domain.topology import FieldProblem, Topology, TopologyError, lines_told, load_topology, load_yaml
 
-RESERVED = frozenset({"validate"})
-"""Names that a topology cannot have, because its address would mean something else."""
+RESERVED = ("validate",)
+"""Names that a topology cannot have, because its address would mean something else. No set: a name that is a
+list is asked for, too."""
 
 OWN_DIRECTORIES = frozenset({"db", "log", "nodes", "redis", "run", "spark", "zookeeper"})
 """Of `RESURGE_HOME`. Their files hold secrets, and what is wrong with an input is told with a part of it."""

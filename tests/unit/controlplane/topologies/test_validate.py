@@ -30,6 +30,12 @@ def paths(verdict: dict[str, Any]) -> list[str]:
     return sorted(problem["path"] for problem in verdict["problems"])
 
 
+@pytest.mark.parametrize("name", [[], {}, ["counts"]])
+def test_a_name_that_is_no_text_is_told(operator: APIClient, name: Any) -> None:
+    answer = operator.post(VALIDATE, {"spec": {**spec_of(), "name": name}})
+    assert (answer.status_code, paths(answer.json())) == (200, ["name"])
+
+
 def test_a_valid_specification_is_outlined_and_nothing_changes(operator: APIClient) -> None:
     answer = operator.post(VALIDATE, {"spec": spec_of()})
     assert answer.status_code == 200
