@@ -9,6 +9,7 @@ import pytest
 
 from domain.recovery import decisions
 from domain.recovery import machine as machines
+from domain.recovery.costs import costs_fix
 from domain.recovery.events import (
     CheckpointCompleted,
     Looked,
@@ -233,13 +234,13 @@ def test_a_look_at_many_topologies_reads_nodes_and_homes_once(monkeypatch: pytes
 def test_what_topologies_report_has_no_others_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step brings a report of each: with 300 topologies all partitions would be read 300 times."""
     counted: Counter[str] = Counter()
-    down, fix = IncidentMachine._down, machines.costs_fix
+    down = IncidentMachine._down
 
     def counting(name: str, real: Any) -> Any:
         return lambda *given, **named: counted.update([name]) or real(*given, **named)
 
     monkeypatch.setattr(IncidentMachine, "_down", counting("down", down))
-    monkeypatch.setattr(machines, "costs_fix", counting("costs", fix))
+    monkeypatch.setattr(machines, "costs_fix", counting("costs", costs_fix))
     subject = machine(topologies=10)
     subject.may_plan = False
     lose(subject, "node-2", "node-3")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from domain.execution.job import KeeperStatus
 from spark_jobs.state.buffers import OutputBuffers
 from spark_jobs.state.chunks import Chunk, TableState
-from spark_jobs.state.key_requests import KeeperStatus, KeyDesk
+from spark_jobs.state.key_requests import KeyDesk
 from spark_jobs.state.snapshot import leave_snapshot
 from spark_jobs.state.store import EMPTY, Manifest, StateStore, StateVersion
 
