@@ -299,7 +299,7 @@ def test_going_back_to_a_checkpoint(resurge: Resurge, database: Callable[..., li
     assert "checkpoint 5310 is not in storage" in refused.err
     database("UPDATE checkpoints_checkpoint SET stored = 1 WHERE epoch = 5300")
     asked = resurge(*back, "5300", *WHY, "--yes", "--no-wait")
-    assert (asked.code, asked.json["parameters"]) == (0, {"checkpoint": 5300})
+    assert (asked.code, asked.json["parameters"]["checkpoint"]) == (0, 5300)
 
 
 def test_every_fault_of_a_specification_is_told(resurge: Resurge, tmp_path: Path) -> None:
