@@ -1,5 +1,6 @@
-"""The end of the logs that have to do with an operator: its topology's driver, and the nodes that have its
-partitions. They are read where the control plane runs; what is on another host is named, with the reason."""
+"""The end of the logs that have to do with an operator: its topology's driver, the nodes that have its
+partitions, and those that the newest incident of the topology lost, where what failed ran. They are read
+where the control plane runs; what is on another host is named, with the reason."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import msgspec
 from django.conf import settings
 
 from controlplane.errors import Invalid
+from controlplane.incidents.models import Incident
 from controlplane.operators.log_files import (
     ALL_BYTES,
     MOST_BYTES,
@@ -21,7 +23,7 @@ from controlplane.operators.log_files import (
     node_logs,
 )
 from controlplane.operators.log_lines import Level, LogLine, lines_of, merged, wanted
-from controlplane.topologies.models import Partition
+from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.operators import operator_find
 
 MOST_LINES: Final = 500
@@ -53,8 +55,8 @@ class UnreadLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorLog(msgspec.Struct, frozen=True, kw_only=True):
-    """nodes: all that have partitions of the operator. matching: lines that were asked for, of which `lines`
-    are the last ones, the newest last."""
+    """nodes: all that have partitions of the operator, then those that the newest incident of the topology
+    lost. matching: lines that were asked for, of which `lines` are the last ones, the newest last."""
 
     topology: str
     operator: str
@@ -68,17 +70,19 @@ class OperatorLog(msgspec.Struct, frozen=True, kw_only=True):
 def operator_log(
     *, topology: str, operator: str, text: str = "", level: Level = "debug", node: str = "", limit: int = 200
 ) -> OperatorLog:
-    """node: only its logs. Raises `Missing`, and `Invalid` for a node without partitions of the operator."""
+    """node: only its logs. Raises `Missing`, and `Invalid` for a node that is none of `nodes`."""
     row, _, found = operator_find(topology, operator)
     placed = (
         Partition.objects.filter(topology=row, operator=found.name, node__isnull=False)
         .order_by("index")
         .values_list("node__name", flat=True)
     )
-    nodes = list(dict.fromkeys(placed))
+    nodes = list(dict.fromkeys([*placed, *_lost(row)]))
     if node and node not in nodes:
         there = ", ".join(nodes[:MOST_NODES]) or "none"
-        raise Invalid("node", f"no partition of {found.name} is on it; nodes with one: {there}")
+        raise Invalid(
+            "node", f"no partition of {found.name} is on it, nor was it lost; nodes to ask for: {there}"
+        )
     home = settings.RESURGE.home
     read, unread = _read(home, row.name, [node] if node else nodes, driver=not node)
     every = merged([lines_of(file.source, end.text) for file, end in read])
@@ -92,6 +96,12 @@ def operator_log(
         matching=len(matching),
         lines=[_shown(line) for line in matching[-min(limit, MOST_LINES) :]],
     )
+
+
+def _lost(topology: Topology) -> list[str]:
+    """By the newest incident of the topology."""
+    newest = Incident.objects.filter(topologies=topology).order_by("-number").first()
+    return [] if newest is None else list(newest.failed_nodes.order_by("name").values_list("name", flat=True))
 
 
 def _read(

@@ -99,7 +99,8 @@ class OperatorLogSerializer(serializers.Serializer):
     topology = serializers.CharField()
     operator = serializers.CharField()
     nodes = serializers.ListField(
-        child=serializers.CharField(), help_text="all that have partitions of the operator"
+        child=serializers.CharField(),
+        help_text="all that have partitions of the operator, then those that the newest incident lost",
     )
     sources = LogSourceSerializer(many=True, help_text="logs that were read")
     unread = UnreadLogSerializer(many=True, help_text="logs that were not, each with the reason")

@@ -14,6 +14,7 @@ export interface LogLine {
 export interface OperatorLog {
   topology: string;
   operator: string;
+  /** All that have partitions of the operator, then those that the topology's newest incident lost. */
   nodes: string[];
   sources: { name: string; whole: boolean }[];
   unread: { name: string; reason: string }[];

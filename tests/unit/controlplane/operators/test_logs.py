@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 from rest_framework.test import APIClient
 
+from controlplane.incidents.models import Incident
 from controlplane.nodes.models import Node
 from controlplane.operators import logs
 from controlplane.operators.log_files import LogEnd, LogFile, driver_log, end_of, node_logs
@@ -85,9 +87,22 @@ def test_filters(operator: APIClient) -> None:
     assert operator.get(PATH, {"limit": 1}).json()["matching"] == 3
     answer = operator.get(PATH, {"node": "node-3"})
     assert answer.status_code == 400
-    assert (
-        answer.json()["errors"][0]["message"] == "no partition of O0 is on it; nodes with one: node-1, node-2"
-    )
+    message = "no partition of O0 is on it, nor was it lost; nodes to ask for: node-1, node-2"
+    assert answer.json()["errors"][0]["message"] == message
+
+
+def test_what_the_newest_incident_lost_can_be_read(
+    operator: APIClient, home: Path, topology: Topology
+) -> None:
+    node = Node.objects.get(name="node-3")
+    for number, lost in ((1, Node.objects.get(name="node-4")), (2, node)):
+        incident = Incident.objects.create(
+            number=number, opened_at=timezone.now(), detected_at=timezone.now()
+        )
+        incident.topologies.add(topology)
+        incident.failed_nodes.add(lost)
+    assert operator.get(PATH).json()["nodes"] == ["node-1", "node-2", "node-3"]
+    assert shown(operator, node="node-3") == ["of another node"]
 
 
 @pytest.mark.parametrize(
