@@ -37,7 +37,7 @@ WATCH = """(value) => {
 }"""
 
 
-TIME_LEFT = r"\n(in about .+|at any moment|later than expected)$"
+TIME_LEFT = r"\n(in about .+|at any moment|expected .+ ago)$"
 
 
 def table(page: Any) -> list[list[str]]:

@@ -90,7 +90,7 @@ def test_when_it_will_be_over(broken: Server, page: Any) -> None:
     after = words_of_the_end(page, broken)
     # Which words are right depends on how long ago the server was seeded.
     assert before in banner or after in banner
-    assert ("(80 %)" in banner) == ("later than expected" not in banner)
+    assert ("(80 %)" in banner) == ("Not over yet, expected" not in banner)
     assert "waits for nodes" in banner
     card = page.locator("section[aria-label='When it will be over']")
     text = card.inner_text()
@@ -111,7 +111,7 @@ def words_of_the_end(page: Any, server: Server) -> str:
     )
     if left >= 1:
         return "Over in about"
-    return "Over at any moment" if most >= 1 else "Over later than expected"
+    return "Over at any moment" if most >= 1 else "Not over yet, expected"
 
 
 def test_predictions_stand_beside_what_came(recovered: Server, page: Any) -> None:

@@ -15,7 +15,7 @@ const topologiesOffered = (chosen = ""): Field["options"] => {
   const names = new Set([...store.entities.topology.keys(), ...(chosen ? [chosen] : [])]);
   return [ALL, ...[...names].sort(byName).map((name) => ({ value: name, label: name }))];
 };
-const LENGTHS = [["1800", "30 minutes"], ["7200", "2 hours"], ["28800", "8 hours"], ["86400", "1 day"], ["604800", "7 days"]].map(([value, label]) => ({ value: value!, label: label! }));
+const LENGTHS = [["1800", "30 minutes"], ["3600", "1 hour"], ["7200", "2 hours"], ["28800", "8 hours"], ["86400", "1 day"], ["604800", "7 days"]].map(([value, label]) => ({ value: value!, label: label! }));
 
 /** Why the user may not decide rules, or the empty string. */
 export const notAdministrator = (): string => (boot.role === "administrator" ? "" : "Only administrators can change rules.");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Incident, Over } from "./entities.generated";
-import { about, courseOf, leftWords, overOfQuery, rangeWords } from "./forecast";
+import { about, backWords, courseOf, leftWords, overOfQuery, rangeWords } from "./forecast";
 
 const at = (second: number): string => new Date(second * 1000).toISOString();
 const over = (expected: number, low: number, high: number): Over => ({ stage: "replay", expected_at: at(expected), low_at: at(low), high_at: at(high) });
@@ -8,7 +8,8 @@ const over = (expected: number, low: number, high: number): Over => ({ stage: "r
 describe("forecast", () => {
   it("counts down and says when it was wrong", () => {
     const one = over(140, 125, 170);
-    expect([100, 138.2, 150, 180].map((now) => leftWords(one, now))).toEqual(["in about 40 s", "in about 2 s", "at any moment", "later than expected"]);
+    expect([100, 138.2, 150, 180].map((now) => leftWords(one, now))).toEqual(["in about 40 s", "in about 2 s", "at any moment", "expected 40 s ago"]);
+    expect([100, 180].map((now) => backWords(one, now))).toEqual(["back in about 40 s", "not back yet, expected 40 s ago"]);
     expect([100, 130, 180].map((now) => rangeWords(one, now))).toEqual(["25 s to 1 min 10 s", "within 40 s", ""]);
   });
   it("is no more exact than what it says", () => {

@@ -20,12 +20,18 @@ export function about(left: number): string {
   return duration(Math.round(left / step) * step).replace(/ 0 s$/, "");
 }
 
-/** `in about 40 s`, or that it takes longer than was expected. */
+/** It takes longer than the range of what was expected. */
+export const isOverdue = (over: Over, now: number): boolean => (seconds(over.high_at) ?? now) - now < 1;
+
+/** `in about 40 s`, or how long ago it was expected. */
 export function leftWords(over: Over, now: number): string {
   const expected = (seconds(over.expected_at) ?? now) - now;
   if (expected >= 1) return `in about ${about(expected)}`;
-  return (seconds(over.high_at) ?? now) - now >= 1 ? "at any moment" : "later than expected";
+  return isOverdue(over, now) ? `expected ${about(-expected)} ago` : "at any moment";
 }
+
+/** `back in about 40 s`, `not back yet, expected 40 s ago`. */
+export const backWords = (over: Over, now: number): string => `${isOverdue(over, now) ? "not back yet," : "back"} ${leftWords(over, now)}`;
 
 /** `25 s to 1 min 10 s`; empty once even its end has passed. */
 export function rangeWords(over: Over, now: number): string {

@@ -11,6 +11,9 @@ const of = <T extends { topology: string | null }>(rows: ReadonlyMap<string, T>,
 
 export const queriesOf = (topology: string): Query[] => of(store.entities.query, topology);
 export const partitionsOf = (topology: string): Partition[] => of(store.entities.partition, topology);
+/** The partitions of a topology that give nothing now, each with its state. */
+export const absentOf = (topology: string): Map<string, string> =>
+  new Map(partitionsOf(topology).filter((row) => row.state !== "running" && row.state !== "stalled").map((row) => [row.partition, row.state]));
 export const checkpointsOf = (topology: string): Checkpoint[] => of(store.entities.checkpoint, topology).sort((a, b) => b.epoch - a.epoch);
 export const plansOf = (incident: number): Plan[] =>
   [...store.entities.plan.values()].filter((plan) => plan.incident === incident).sort((a, b) => a.generation - b.generation);
