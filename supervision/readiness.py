@@ -30,9 +30,10 @@ def tcp_open(host: str, port: int) -> bool:
     return True
 
 
-def http_status(host: str, port: int, path: str) -> int:
-    """Status code of a GET, 0 when there is no answer."""
-    connection = http.client.HTTPConnection(host, port, timeout=2.0)
+def http_status(host: str, port: int, path: str, *, timeout: float = 2.0) -> int:
+    """Status code of a GET, 0 when there is no answer in `timeout` seconds. The health check of the image gives
+    more of them."""
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request("GET", path)
         return connection.getresponse().status

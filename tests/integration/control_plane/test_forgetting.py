@@ -167,7 +167,7 @@ def test_a_database_that_was_begun_anew_goes_on_counting(
     formers_agree(coordination)
     formers_agree(coordination)
     topology_create(spec=spec_of(), **BY)
-    assert Topology.objects.get().generation == 9
+    assert Topology.objects.get().generation == 10
     assert [former.name for former in FormerTopology.objects.all()] == ["counts"]
     assert formers_to_clear() == [], "that was done before"
 

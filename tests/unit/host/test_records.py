@@ -29,8 +29,11 @@ WRITTEN_ONLY = {
     *("OperatorDescription", "OperatorColumn", "OperatorColumns", "OperatorInput", "Parameter"),
     *("OperatorLog", "LogSource", "ShownLine", "UnreadLog", "OperatorProblem", "OperatorRows"),
 }
-NEITHER = {"Acknowledge", "Batch", "DropDuplicate", "Process", "Processed", "SnapshotRequest"}
-"""Events and instructions of the partition runtime, which never leave their process."""
+NEITHER = {
+    *("Acknowledge", "Batch", "DropDuplicate", "Process", "Processed", "SnapshotRequest"),
+    *("RunJob", "_Fact"),
+}
+"""Events and instructions, which never leave their process, and what all facts have in common."""
 
 
 def modules() -> Iterator[str]:
