@@ -31,8 +31,8 @@ def tcp_open(host: str, port: int) -> bool:
 
 
 def http_status(host: str, port: int, path: str, *, timeout: float = 2.0) -> int:
-    """Status code of a GET, 0 when there is no answer in `timeout` seconds. The health check of the image gives
-    more of them."""
+    """Status code of a GET, 0 when there is no answer in `timeout` seconds, of which the health check of the
+    image gives more."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request("GET", path)
