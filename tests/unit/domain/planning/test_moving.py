@@ -97,6 +97,43 @@ def test_two_moves_are_made_where_one_is_not_enough() -> None:
     assert (proposal.value, proposal.move_price) == (5, 4.5)
 
 
+@pytest.mark.parametrize(
+    ("movable", "moves"),
+    [
+        ({"S[0]": 1.0, "M[0]": 1.5}, {"S[0]": "n2", "M[0]": "n2"}),
+        ({"S[0]": 1.0}, {}),
+        ({"S[0]": 3.0, "M[0]": 2.0}, {}),
+    ],
+)
+def test_what_runs_of_a_chain_on_one_node_moves_as_one(
+    movable: dict[str, float], moves: dict[str, str]
+) -> None:
+    """Without S there would be room for A on n1, but M works through all that S reads. A is worth 5."""
+    one_to_one = InputSpec(source="S", partitioning="one_to_one")
+    chained = Topology(
+        TopologySpec(
+            name="chained",
+            operators=(
+                OperatorSpec(name="S", kind="source"),
+                OperatorSpec(name="M", kind="map", inputs=(one_to_one,), output=True),
+                OperatorSpec(name="T", kind="source"),
+                OperatorSpec(name="A", kind="map", inputs=(InputSpec(source="T"),), output=True, priority=5),
+            ),
+        )
+    )
+    given = recovery_problem(
+        chained,
+        failed=["A[0]"],
+        costs={"S[0]": 20.0, "M[0]": 10.0, "T[0]": 5.0, "A[0]": 60.0},
+        nodes=NODES,
+        assigned={"S[0]": "n1", "M[0]": "n1", "T[0]": "n2"},
+        movable=movable,
+    )
+    proposal = BestDensity().plan(given)
+    assert proposal.moves == moves
+    assert proposal.move_price == (2.5 if moves else 0.0)
+
+
 def test_planners_that_prove_or_compare_move_nothing() -> None:
     for planner in (Optimal(), OperatorCentric()):
         assert planner.plan(problem({"S[0]": 1.0})).moves == {}
