@@ -110,14 +110,9 @@ def _only_moves(case: TopologyCase, situation: Situation) -> bool:
     """Whether something is to change its node, and nothing is put back, or down without being parked. What is
     down while others move has found no room."""
     if case.moves:
-        return not _put_back(case)
+        return not case.put_back
     wanted = case.failed - situation.held(case.name)
-    return bool(wanted) and not _put_back(case) and not situation.down(case.name) & wanted
-
-
-def _put_back(case: TopologyCase) -> bool:
-    """Whether all of it is to go back to a checkpoint."""
-    return case.forced or case.rollback_pending or case.origin is not None
+    return bool(wanted) and not case.put_back and not situation.down(case.name) & wanted
 
 
 def plan_of(case: TopologyCase, deployment: Deployment, wave: Wave, proposal: str | None) -> CreatePlan:

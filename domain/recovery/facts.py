@@ -94,6 +94,13 @@ class Rebalancing(_Fact, frozen=True, tag="rebalancing"):
     moves: dict[str, str]  # partition -> node to which it is to go
 
 
+class RoomMade(_Fact, frozen=True, tag="room_made"):
+    """What runs is to change its node, so that queries that are out have room."""
+
+    down: int  # how many partitions were down
+    nodes: tuple[str, ...]  # that could take partitions
+
+
 class Parked(_Fact, frozen=True, tag="parked"):
     """These queries are stopped until they are unparked: no plan runs what only they need."""
 
@@ -241,6 +248,7 @@ Fact = (
     | StillFailed
     | Spread
     | Rebalancing
+    | RoomMade
     | Parked
     | Unrestored
     | RecoveryRequested

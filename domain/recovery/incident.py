@@ -191,6 +191,11 @@ class TopologyCase:
         return bool(self.failed or self.moves or self.forced or self.rollback_pending)
 
     @property
+    def put_back(self) -> bool:
+        """Whether the next plan puts all of it back to a checkpoint."""
+        return self.forced or self.rollback_pending or self.origin is not None
+
+    @property
     def unapplied(self) -> bool:
         """Whether a plan is under way that its driver is not known to have applied."""
         return self.phase in UNAPPLIED_PHASES

@@ -30,6 +30,7 @@ from domain.recovery import wording
 from domain.recovery.costs import full_name
 from domain.recovery.fuller import shorter, together
 from domain.recovery.incident import TopologyCase
+from domain.recovery.making_room import Room, room_by_moves
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.policy import INCREMENTAL
 from domain.recovery.reserve import reserves, with_reserve
@@ -77,6 +78,22 @@ class Incremental:
         if not any(moving.values()):
             return {case.name: self._parked(case, situation) for case in cases}
         return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
+
+    def room(self, cases: Sequence[TopologyCase], situation: Situation) -> Room | None:
+        """What is to move first, where nothing comes back without that."""
+        if situation.busy or not situation.usable:
+            return None
+        cases = [one for one in cases if situation.deployments[one.name].policy.approval == "automatic"]
+        if not cases:
+            return None
+        down = {case.name: situation.down(case.name) - situation.held(case.name) for case in cases}
+        planner = _planner_name(cases, situation)
+        return room_by_moves(
+            cases,
+            situation,
+            propose=lambda prices: self._propose(planner, _problem(down, situation, prices), situation),
+            waves=lambda after: self.next_waves(cases, after),
+        )
 
     def _parked(self, case: TopologyCase, situation: Situation) -> Waiting:
         """One node more is asked for where a recovery had to park queries: the nodes cannot take them."""
@@ -170,8 +187,11 @@ def _to_park(case: TopologyCase, cases: Sequence[TopologyCase], situation: Situa
     return set() if waits and len(cases) > 1 else situation.idle(case.name)
 
 
-def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryProblem:
-    """The global topology: everything that runs, of whatever topology, takes its room."""
+def _problem(
+    wanted: Mapping[str, set[str]], situation: Situation, movable: Mapping[str, float] | None = None
+) -> RecoveryProblem:
+    """The global topology: everything that runs, of whatever topology, takes its room. movable: what of it
+    may move, full name -> points of priority."""
     failed = {full_name(topology, p) for topology, partitions in wanted.items() for p in partitions}
     down = {name: situation.down(name) for name in situation.deployments}
     assigned = {
@@ -190,6 +210,7 @@ def _problem(wanted: Mapping[str, set[str]], situation: Situation) -> RecoveryPr
         },
         nodes=[node.space() for node in situation.usable],
         assigned=assigned,
+        movable=movable,
         priorities={
             full_name(topology, query): priority
             for topology in wanted

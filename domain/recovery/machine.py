@@ -68,6 +68,7 @@ from domain.recovery.instructions import (
 )
 from domain.recovery.invariants import problems_of
 from domain.recovery.liveness import ImpossibleTransitionError
+from domain.recovery.making_room import is_awaited
 from domain.recovery.memory import Memory
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.moving import Move, moves_words, possible_moves
@@ -984,11 +985,39 @@ class IncidentMachine:
             elif method == INCREMENTAL and case.failed:
                 joint.append(case)
         # Queries come before whole topologies: what blocks can wait a little longer for its room.
-        instructions += self._decide(self.incremental.next_waves(joint, situation))
+        decided = self.incremental.next_waves(joint, situation)
+        instructions += self._make_room(joint, decided, situation) or self._decide(decided)
         for case in waiting:
             if case not in joint:
                 alone = self.moving if case in moving else self.blocking
                 instructions += self._decide(alone.next_waves([case], self._situation()))
+        return instructions
+
+    def _make_room(
+        self, joint: list[TopologyCase], decided: Mapping[str, Wave | Waiting], situation: Situation
+    ) -> Instructions:
+        """Move what runs where only that brings queries back; once, until something returns, fails or joins.
+        Nothing moves before an operator has decided about a plan that needs a confirmation."""
+        if not joint or any(isinstance(one, Wave) for one in decided.values()):
+            return []
+        losses = [at for at, _ in self.memory.loss_times]
+        if is_awaited(self.cases.values(), situation, losses, self.now):
+            return []
+        made = facts.RoomMade(
+            down=sum(len(case.failed) for case in self.cases.values()),
+            nodes=tuple(node.name for node in situation.usable),
+        )
+        if made == self.memory.room_made:
+            return []
+        room = self.incremental.room(joint, situation)
+        if room is None:
+            return []
+        instructions = self._tell("decision", wording.room_made(room.queries), made)
+        for name, moves in room.moves.items():
+            what = moves_words(name, self.deployments[name].assignment, moves)
+            why = "what runs makes room"
+            instructions += self._rebalance(name, dict(moves), what, why, light=True)
+            instructions += self._decide(self.moving.next_waves([self.cases[name]], self._situation()))
         return instructions
 
     def _spread(self, case: TopologyCase) -> Instructions:

@@ -61,6 +61,8 @@ class Memory:
     """Topology -> nodes for whose sake a wave was planned again before it began."""
     moves: dict[str, facts.Rebalancing] = field(default_factory=dict)
     """Topology -> what is to move, until something of it fails."""
+    room_made: facts.RoomMade | None = None
+    """When what runs was moved last to make room: not again before something returns, fails or joins."""
     tentative: dict[str, set[str]] = field(default_factory=dict)
     """Topology -> queries of which was told that they go on without a part of their input."""
     unrestored: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -137,6 +139,8 @@ class Memory:
             case facts.Rebalancing(topology=topology):
                 self.moves[topology] = fact
                 self._look_again_at(topology)
+            case facts.RoomMade():
+                self.room_made = fact
             case facts.Parked():
                 self._remember_parked(fact)
             case facts.Unrestored():

@@ -58,7 +58,7 @@ class Move:
             restore=moved,
             rollback=False,
             checkpoint=deployment.latest,
-            reason=_reason(case, deployment, placed),
+            reason=_reason(case, deployment, placed, down),
             explanation={
                 "method": self.name,
                 "max_utilisation": situation.max_utilisation,
@@ -98,8 +98,10 @@ def possible_moves(case: TopologyCase, situation: Situation) -> dict[str, str]:
     return placed
 
 
-def _reason(case: TopologyCase, deployment: Deployment, placed: Mapping[str, str]) -> str:
-    left = len(case.failed - placed.keys())
+def _reason(
+    case: TopologyCase, deployment: Deployment, placed: Mapping[str, str], down: Collection[str]
+) -> str:
+    left = len(case.failed - placed.keys() - down)
     text = f"{moves_words(case.name, deployment.assignment, placed)} They keep their state and continue."
     return f"{text} {wording.counted(left, 'partition')} cannot move yet." if left else text
 

@@ -226,6 +226,12 @@ def light_moves(topology: str, what: str) -> str:
     return f"Other nodes have more time than those that do the most of {topology}. {what}"
 
 
+def room_made(queries: Mapping[str, Collection[str]]) -> str:
+    """queries: that come back, by topology."""
+    told = "; ".join(f"{listed(mine)} of {topology}" for topology, mine in queries.items())
+    return f"Enough CPU is free for {told}, but on no single node. What runs moves first, to make room."
+
+
 def slow_to_return(topology: str, seconds: float, what: str) -> str:
     return (
         f"{topology} has not caught up {duration(seconds)} after its plan was applied, and other nodes have "

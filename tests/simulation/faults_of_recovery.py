@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from domain.execution.epoch_machine import EpochMachine
 from domain.planning.placement import Placer
-from domain.recovery import machine, overload
+from domain.recovery import machine, making_room, overload
 from domain.recovery.incremental import Incremental
 from domain.recovery.machine import IncidentMachine
 from tests.simulation.seeded_fault import Fault
@@ -91,5 +91,14 @@ RECOVERY = (
         "scarce",
         besides=COSTS_STAY,
         found_by=15,
+    ),
+    Fault(
+        "room is made by a topology of which something is to leave a drained node",
+        making_room,
+        "_prices",
+        "situation.moving(name) or ",
+        "",
+        "pieces",
+        found_by=5,
     ),
 )

@@ -81,6 +81,9 @@ class Rows:
         self.paused: set[int] = set()
         self.proposed: dict[str, facts.Proposed] = {}
         self.approved: set[str] = set()
+        # What incidents moved last to make room, and those of which no wave has used it yet.
+        self.rooms_made: dict[int, facts.RoomMade] = {}
+        self.rooms_open: set[int] = set()
         self.counts: dict[str, int] = {}
 
     def count(self, what: str) -> None:

@@ -206,6 +206,11 @@ class Store(Rules):
         match fact:
             case facts.Rebalancing(moves=moves):
                 self.count("moves wanted" if moves else "moves given up")
+            case facts.RoomMade():
+                assert self.rooms_made.get(number) != fact, "moved again for the same room"
+                self.rooms_made[number] = fact
+                self.rooms_open.add(number)
+                self.count("rooms made by moves")
             case facts.Paused():
                 self.paused.add(number)
             case facts.Resumed():
@@ -221,6 +226,9 @@ class Store(Rules):
         run = self.runs[new.topology]
         run.generation = new.generation
         self.count(f"plans to {new.kind}")
+        if new.kind == "recover" and number in self.rooms_open:
+            self.rooms_open.discard(number)
+            self.count("waves into rooms made")
         for plan in self.plans:
             if plan.topology == new.topology and plan.state in CURRENT:
                 plan.state = "superseded"

@@ -27,6 +27,7 @@ Where = Literal[
     "engine",
     "marks",
     "scarce",
+    "pieces",
 ]
 
 

@@ -20,6 +20,7 @@ from tests.simulation.engine_schedules import clean_marks, clean_rows
 from tests.simulation.exact_chaos import LIMIT, Chaos
 from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_schedules import run_schedule
+from tests.simulation.pieces_world import run_pieces
 from tests.simulation.scarce_world import run_scarce
 from tests.simulation.seeded_fault import Fault, Where
 from tests.simulation.seeded_faults import FAULTS
@@ -34,6 +35,7 @@ from tests.simulation.test_exact import (
     TENTATIVE,
     WORLDS,
 )
+from tests.simulation.test_pieces import SEEDS as PIECES
 from tests.simulation.test_scarce import SEEDS as SCARCE
 
 SCHEDULES: dict[Where, int] = {
@@ -50,6 +52,7 @@ SCHEDULES: dict[Where, int] = {
     "engine": test_engine.SCHEDULES,
     "marks": test_engine_marks.REPEATED,
     "scarce": len(SCARCE),
+    "pieces": len(PIECES),
 }
 KINDS: dict[Where, str] = {
     "runs": "a run of a topology",
@@ -65,6 +68,7 @@ KINDS: dict[Where, str] = {
     "engine": "the engine",
     "marks": "stages that run again",
     "scarce": "CPU that is short",
+    "pieces": "room in pieces",
 }
 
 
@@ -102,6 +106,8 @@ def run(where: Where, seed: int) -> None:
         run_schedule(seed, kind=ExactWorld)
     elif where == "scarce":
         run_scarce(SCARCE[seed])
+    elif where == "pieces":
+        run_pieces(PIECES[seed])
     elif where == "marks":
         with tempfile.TemporaryDirectory() as name:
             world = test_engine_marks.new_world(Path(name), seed // 2)

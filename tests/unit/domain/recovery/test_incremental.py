@@ -350,7 +350,7 @@ def test_what_the_rest_waits_for_is_told_again_after_a_wave() -> None:
 
 
 def test_it_is_said_when_no_further_node_is_asked_for() -> None:
-    subject = machine()
+    subject = machine(rebalancing="manual")
     lose(subject, "node-2", "node-3")
     arrive(subject, "node-4")
     for request in subject.requests.values():
