@@ -98,9 +98,7 @@ def possible_moves(case: TopologyCase, situation: Situation) -> dict[str, str]:
     return placed
 
 
-def _reason(
-    case: TopologyCase, deployment: Deployment, placed: Mapping[str, str], down: Collection[str]
-) -> str:
+def _reason(case: TopologyCase, deployment: Deployment, placed: Mapping[str, str], down: set[str]) -> str:
     left = len(case.failed - placed.keys() - down)
     text = f"{moves_words(case.name, deployment.assignment, placed)} They keep their state and continue."
     return f"{text} {wording.counted(left, 'partition')} cannot move yet." if left else text

@@ -1,6 +1,6 @@
 """The incident world with room in pieces: partitions differ in size, replacements are small and few. What
 runs has to make room for what is down. Run many schedules with `python -m tests.simulation.pieces_world
---count 1000`."""
+--count 1000`, with `--exact` with the data plane."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 
 from domain.recovery.events import NodeArrived
 from domain.recovery.policy import RecoveryPolicy
+from tests.simulation.exact_world import ExactWorld
 from tests.simulation.incident_graphs import branches
 from tests.simulation.incident_schedules import check, check_ended
 from tests.simulation.incident_world import World
@@ -44,7 +45,11 @@ class PiecesWorld(World):
         self.arrive(rng, size=rng.choice([0.1, 0.2, 0.3]))
 
 
-def pieces_world_of(seed: int) -> PiecesWorld:
+class ExactPieces(PiecesWorld, ExactWorld):
+    """With the data plane: every output is compared with that of a clean run."""
+
+
+def pieces_world_of(seed: int, kind: type[PiecesWorld]) -> PiecesWorld:
     """Topologies, policies and the sizes of partitions drawn from the seed."""
     rng = random.Random(f"pieces-{seed}")
     nodes = rng.randint(3, 6)
@@ -61,7 +66,7 @@ def pieces_world_of(seed: int) -> PiecesWorld:
         )
         for _ in graphs
     )
-    world = PiecesWorld(nodes=nodes, graphs=tuple(graphs), policies=policies, seed=seed)
+    world = kind(nodes=nodes, graphs=tuple(graphs), policies=policies, seed=seed)
     used = dict.fromkeys(world.nodes, 0.0)
     for run in world.runs.values():
         run.costs = {p: rng.uniform(*rng.choice([FEW, FEW, MUCH])) for p in run.graph.partitions}
@@ -74,10 +79,10 @@ def pieces_world_of(seed: int) -> PiecesWorld:
     return world
 
 
-def run_pieces(seed: int) -> PiecesWorld:
+def run_pieces(seed: int, *, kind: type[PiecesWorld] = PiecesWorld) -> PiecesWorld:
     """Nodes are lost, and the recovery goes its course between other events; raises AssertionError if a rule
     does not hold."""
-    world = pieces_world_of(seed)
+    world = pieces_world_of(seed, kind)
     rng = random.Random(f"pieces-schedule-{seed}")
     for _ in range(rng.randint(1, 4)):
         course = [*rng.choices(LOSSES, k=rng.randint(1, 3)), *COURSE * rng.randint(1, 3)]
@@ -97,10 +102,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--exact", action="store_true", help="with the data plane")
     given = parser.parse_args()
+    kind = ExactPieces if given.exact else PiecesWorld
 
     def counted(seed: int) -> dict[str, int]:
-        world = run_pieces(seed)
+        world = run_pieces(seed, kind=kind)
         return {**world.counts, "incidents": len(world.incidents)}
 
     _, failing = run_seeds(counted, count=given.count, first=given.first)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.simulation.pieces_world import run_pieces
+from tests.simulation.pieces_world import ExactPieces, run_pieces
 
 SEEDS = (2, 11, 50, 57, 201, 1400075)
 """In few schedules a move makes room, as in the first five. 1400075: room was made by moves of a topology of
@@ -17,3 +17,10 @@ def test_what_runs_makes_room_and_a_wave_follows() -> None:
         counts.update(run_pieces(seed).counts)
     assert counts["rooms made by moves"] >= 5, counts
     assert counts["waves into rooms made"] == counts["rooms made by moves"], counts
+
+
+def test_what_makes_room_loses_and_repeats_nothing() -> None:
+    """The moves are made while partitions are down, and the wave replays what these have missed."""
+    counts = run_pieces(11, kind=ExactPieces).counts
+    assert counts["waves into rooms made"] == 1, counts
+    assert counts["epochs verified"] > 100, counts
