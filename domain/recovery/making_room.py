@@ -17,7 +17,7 @@ from domain.recovery.incident import Deployment, TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.moving import possible_moves
 
-PATIENCE = 30.0
+PATIENCE = 10.0
 """Seconds after the last loss and the last plan for which nodes that are expected are awaited."""
 PAUSE = 5.0
 """Seconds for which the queries of a topology are late when a partition with little state moves."""

@@ -100,7 +100,8 @@ def possible_moves(case: TopologyCase, situation: Situation) -> dict[str, str]:
 
 def _reason(case: TopologyCase, deployment: Deployment, placed: Mapping[str, str], down: set[str]) -> str:
     left = len(case.failed - placed.keys() - down)
-    text = f"{moves_words(case.name, deployment.assignment, placed)} They keep their state and continue."
+    they = "It keeps its state and continues." if len(placed) == 1 else "They keep their state and continue."
+    text = f"{moves_words(case.name, deployment.assignment, placed)} {they}"
     return f"{text} {wording.counted(left, 'partition')} cannot move yet." if left else text
 
 

@@ -166,11 +166,11 @@ class Part:
             stops = "stops" if len(self.stop) == 1 else "stop"
             what = f"{wording.listed(self.stop)} {stops}"
             return f"{what}: only parked queries of {name} need that. Everything else keeps running."
-        back = (
-            f"queries {wording.listed(self.queries)} of {name} return"
-            if self.queries
-            else f"no query of {name} returns yet"
-        )
+        back = f"no query of {name} returns yet"
+        if len(self.queries) == 1:
+            back = f"query {self.queries[0]} of {name} returns"
+        elif self.queries:
+            back = f"queries {wording.listed(self.queries)} of {name} return"
         if placed:
             nodes = wording.listed(set(placed.values()))
             back = f"{back}: {wording.counted(len(placed), 'partition')} on {nodes}"

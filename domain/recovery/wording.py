@@ -269,7 +269,8 @@ def duration(seconds: float) -> str:
 
 
 def wave_caught_up(topology: str, wave: int, partitions: Collection[str], left: int) -> str:
-    text = f"{topology}: wave {wave} has caught up, {listed(partitions)} work live"
+    work = "works" if len(partitions) == 1 else "work"
+    text = f"{topology}: wave {wave} has caught up, {listed(partitions)} {work} live"
     return f"{text}; {counted(left, 'partition')} still down." if left else f"{text}."
 
 

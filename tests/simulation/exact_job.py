@@ -81,6 +81,7 @@ class MemoryJob:
         if self.job.drop_buffers:
             for disk in self.outer.disks.values():
                 disk[self.topology.name].buffers.clear()
+            self.outer.returned.difference_update(self.outer.disks)
         lane, ran = self.lane, list[str]()
         for partition in lane.returns if lane is not None else ():
             assert lane is not None

@@ -66,9 +66,10 @@ class ExactRun:
     any two steps: it may take nodes out of `disks` or raise `DriverKilledError`. pointed: likewise, when
     ZooKeeper has taken a checkpoint that the log does not know of yet. plan: the one in ZooKeeper.
     flaws: whether things go wrong that are no failures of nodes or the driver. emptied: nodes that have lost
-    their disk and live, so that they may lack a state. limit: the last epoch of a
-    bounded input, None for one without end; `completed` once the driver has ended after it. dry: the epoch
-    from which on operators give no rows. drained: epochs after the end of the input. `stopped`: the topology
+    their disk and live, so that they may lack a state. returned: nodes that were away, with their disk, when
+    buffers were dropped last. limit: the last epoch of a bounded input, None for one without end;
+    `completed` once the driver has ended after it. dry: the epoch from which on operators give no rows.
+    drained: epochs after the end of the input. `stopped`: the topology
     is undeployed; `over` when its driver has ended, and nothing happens until it is deployed again.
     """
 
@@ -91,6 +92,7 @@ class ExactRun:
         self.dry = dry
         self.outside = Outside(topology)
         self.emptied: set[str] = set()
+        self.returned: set[str] = set()
         self.applied: list[int] = []
         self.refused = 0
         self.restorable: list[int] = []
@@ -546,5 +548,7 @@ class ExactRun:
                 assert sent == done.output, f"{where} lacks what was in transit"
 
     def buffered(self) -> int:
-        """Channel -> epochs that any node has buffered."""
-        return sum(len(sent) for kept in self._kept().values() for sent in kept.buffers.values())
+        """How many epochs of a channel nodes have buffered, but for those that were away when buffers were
+        dropped."""
+        there = [kept for node, kept in self._kept().items() if node not in self.returned]
+        return sum(len(sent) for kept in there for sent in kept.buffers.values())

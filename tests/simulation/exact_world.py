@@ -81,9 +81,8 @@ class ExactWorld(World):
             if up and node not in self.disks:
                 kept = self.shelf.pop(node, None) if self.dice.random() < 0.7 else None
                 self.disks[node] = kept or Disk()
-                if kept is None:
-                    for exact in self.exact.values():
-                        exact.emptied.add(node)
+                for exact in self.exact.values():
+                    (exact.emptied if kept is None else exact.returned).add(node)
             elif not up and node in self.disks:
                 self.shelf[node] = self.disks.pop(node)
 
