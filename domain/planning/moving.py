@@ -178,6 +178,7 @@ def _opening(plan: PackedPlan, query: int, movers: Sequence[_Mover]) -> tuple[li
     """The cheapest of those that open a room for the smallest partition that this query needs, alone or with
     one more from the same node; and of the others, for which only those can make way."""
     layout = plan.layout
+    plan.rooms.effort.left -= len(movers)
     smallest = min((layout.costs[p] for k in plan.missing(query) for p in layout.members[k]), default=0)
     most: dict[int, list[int]] = {}
     for mover in movers:

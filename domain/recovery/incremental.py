@@ -80,18 +80,17 @@ class Incremental:
         return _all_wait(cases, situation, _no_room(choice.proposal, len(usable)))
 
     def room(self, cases: Sequence[TopologyCase], situation: Situation) -> Room | None:
-        """What is to move first, where nothing comes back without that."""
+        """What is to move first, where nothing comes back without that. A planner that packs finds it, also
+        where another one plans the wave."""
         if situation.busy or not situation.usable:
             return None
         cases = [one for one in cases if situation.deployments[one.name].policy.approval == "automatic"]
         if not cases:
             return None
         down = {case.name: situation.down(case.name) - situation.held(case.name) for case in cases}
-        planner = _planner_name(cases, situation)
         return room_by_moves(
-            cases,
             situation,
-            propose=lambda prices: self._propose(planner, _problem(down, situation, prices), situation),
+            propose=lambda prices: self._propose(FALLBACK, _problem(down, situation, prices), situation),
             waves=lambda after: self.next_waves(cases, after),
         )
 

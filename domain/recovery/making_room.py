@@ -9,7 +9,7 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from domain.planning import RecoveryPlanProposal, chains
@@ -39,13 +39,12 @@ class Room:
 
 
 def room_by_moves(
-    cases: Sequence[TopologyCase],
     situation: Situation,
     *,
     propose: Callable[[Mapping[str, float]], RecoveryPlanProposal],
     waves: Callable[[Situation], Mapping[str, Wave | Waiting]],
 ) -> Room | None:
-    """What is to move for queries of these cases that are out, None if nothing helps. propose: the plan of a
+    """What is to move for queries that are out, None if nothing helps. propose: the plan of a
     wave in which partitions may move, full name -> points of priority. waves: what is planned in a situation.
     """
     prices = {

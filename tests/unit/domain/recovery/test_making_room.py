@@ -44,8 +44,9 @@ def rooms(instructions: list[Instruction]) -> list[RoomMade]:
     return [one.fact for one in only(instructions, Tell) if isinstance(one.fact, RoomMade)]
 
 
-def test_small_partitions_make_room_for_large_ones() -> None:
-    subject = in_pieces(machine())
+@pytest.mark.parametrize("planner", ["best_density", "optimal"])
+def test_small_partitions_make_room_for_large_ones(planner: str) -> None:
+    subject = in_pieces(machine(planner=planner))
     said = caught_up(subject)
     plan = plan_of(said)
     assert (plan.kind, plan.rollback) == ("move", False)
