@@ -3,6 +3,7 @@
 from domain.topology.graph import (
     Topology,
     directory_partition,
+    is_partition,
     partition_directory,
     partition_id,
     split_partition,
@@ -32,6 +33,7 @@ __all__ = [
     "TopologySpec",
     "directory_partition",
     "dump_yaml",
+    "is_partition",
     "lines_told",
     "load_topology",
     "load_yaml",

@@ -30,6 +30,11 @@ def split_partition(partition: str) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
+def is_partition(name: str) -> bool:
+    """Whether this could be the name of a partition, and not that of a copy."""
+    return _PARTITION.match(name) is not None
+
+
 def partition_directory(partition: str) -> str:
     """`O3[2]` to `O3-2`, which every file system and znode path takes."""
     operator, index = split_partition(partition)

@@ -3,12 +3,17 @@
 A topology that was deleted, or that was deployed again on other nodes, would leave its state here until its
 name is used on this node. What shows that a deployment is over are numbers in ZooKeeper, never that something
 is missing there: a ZooKeeper that lost its data gets it again, and state that is gone has to be restored.
+
+The same with partitions that were moved, or restored elsewhere: what they left here is needed until a global
+checkpoint is complete under the plan that put them there. After it whatever is restored starts from that
+checkpoint, or a later one.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +21,9 @@ from pathlib import Path
 import structlog
 
 from coordination.session import CoordinationUnavailableError
-from domain.messages import DriverStatus, Former, Plan
+from domain.messages import DriverStatus, Former, LatestCheckpoint, Plan, Replicas
 from domain.topology.spec import TOPOLOGY_NAME_PATTERN
-from spark_jobs.state.node_home import forget_up_to, topologies_kept
+from spark_jobs.state.node_home import forget_partitions, forget_up_to, topologies_kept
 
 log = structlog.get_logger()
 
@@ -27,16 +32,23 @@ LOOK_INTERVAL = 30.0
 RETRY_INTERVAL = 0.5
 """Seconds, until ZooKeeper has answered for the first time."""
 NOTHING = -1
+UNCHANGED_FOR = 600.0
+"""Seconds for which nothing may have been written to what a partition left here: a plan that was made since
+the look at ZooKeeper may bring it back."""
 
 _NAME = re.compile(TOPOLOGY_NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Deployments of a topology up to `deployed` are over; `gone`: it was deleted, and none has its name."""
+    """Deployments of a topology up to `deployed` are over; `gone`: it was deleted, and none has its name.
+    kept: of the present deployment, which is `of`, the partitions whose states and buffers this node needs;
+    None where that is not known."""
 
     deployed: int = NOTHING
     gone: bool = False
+    of: int = NOTHING
+    kept: frozenset[str] | None = None
 
 
 def over(former: Former | None, plan: Plan | None, driver: DriverStatus | None) -> Over:
@@ -54,8 +66,28 @@ def over(former: Former | None, plan: Plan | None, driver: DriverStatus | None) 
     return Over(max(min(before, former.generation), NOTHING)) if former is not None else Over()
 
 
+def kept_here(
+    node: str,
+    *,
+    plan: Plan | None,
+    driver: DriverStatus | None,
+    latest: LatestCheckpoint | None,
+    replicas: Replicas | None,
+) -> frozenset[str] | None:
+    """The partitions whose states and buffers this node needs. None before a global checkpoint is complete
+    under the plan in force, which shows that nothing depends on where partitions were before."""
+    if plan is None or driver is None or latest is None:
+        return None
+    if not plan.generation == driver.generation == latest.generation:
+        return None
+    placed = [*plan.assignment.items(), *driver.acting.items()]
+    placed += [(partition, shadow.node) for partition, shadow in driver.shadows.items()]
+    placed += replicas.assignment.items() if replicas is not None else ()
+    return frozenset(partition for partition, where in placed if where == node)
+
+
 class Forgetting(threading.Thread):
-    """Looks at the disk, asks which deployments are over, and removes what they left."""
+    """Looks at the disk, asks what is not needed any more, and removes it."""
 
     def __init__(
         self,
@@ -94,6 +126,11 @@ class Forgetting(threading.Thread):
                     log.info("earlier deployments forgotten", topology=name, directories=len(removed))
                 if one.gone:
                     self._on_gone(name)
+                if one.kept is not None:
+                    before = time.time() - UNCHANGED_FOR
+                    left = forget_partitions(self._home, name, one.of, keep=one.kept, before=before)
+                    if left:
+                        log.info("partitions that are elsewhere forgotten", topology=name, partitions=left)
         except (CoordinationUnavailableError, OSError) as error:
             log.warning("the node's disk was not looked through", error=str(error))
             if isinstance(error, CoordinationUnavailableError):

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -25,9 +25,10 @@ from domain.messages import (
     NodeRegistration,
     NodeStats,
     Plan,
+    Replicas,
     SparkApplication,
 )
-from spark_jobs.agent.forgetting import Over, over
+from spark_jobs.agent.forgetting import NOTHING, Over, kept_here, over
 from spark_jobs.agent.prefetch import Newest
 from spark_jobs.agent.statistics import NodeUsage
 from spark_jobs.state.checkpoint_storage import Deployment
@@ -147,14 +148,24 @@ class NodeMembership(threading.Thread):
         for name in names:
             # The plan last: what is deployed meanwhile has one before it has anything on this node.
             former = self._session.get(Paths.former(name), Former)
+            latest = self._session.get(Paths.latest_checkpoint(name), LatestCheckpoint)
+            replicas = self._session.get(Paths.replicas(name), Replicas)
             driver = self._session.get(Paths.driver(name), DriverStatus)
             plan = self._session.get(Paths.plan(name), Plan)
             if plan is None and self._session.exists(Paths.plan(name)):
                 continue  # one that cannot be read
-            said[name] = over(
-                None if former is None else former.value,
-                None if plan is None else plan.value,
-                None if driver is None else driver.value,
+            in_force = None if plan is None else plan.value
+            status = None if driver is None else driver.value
+            said[name] = replace(
+                over(None if former is None else former.value, in_force, status),
+                of=NOTHING if in_force is None else in_force.deployment,
+                kept=kept_here(
+                    self._identity.id,
+                    plan=in_force,
+                    driver=status,
+                    latest=None if latest is None else latest.value,
+                    replicas=None if replicas is None else replicas.value,
+                ),
             )
         return said
 

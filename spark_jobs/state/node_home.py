@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
+
+from domain.topology import directory_partition, is_partition, split_partition
 
 STATE: Final = "state"
 BUFFERS: Final = "buffers"
@@ -65,6 +67,26 @@ def forget_up_to(home: Path, topology: str, deployed: int, *, gone: bool) -> lis
     if gone:
         shutil.rmtree(home / SAMPLES / topology, ignore_errors=True)
     return found
+
+
+def forget_partitions(
+    home: Path, topology: str, deployed: int, *, keep: Collection[str], before: float
+) -> list[str]:
+    """Remove states and buffers of a deployment that are of none of the partitions to `keep`, and to which
+    nothing was written since `before` (seconds since 1970); returns which partitions left any. What was only
+    fetched ahead of time, or is of a copy, stays."""
+    found: set[str] = set()
+    for kind in (STATE, BUFFERS):
+        for directory in list(_directories(deployment_home(home, kind, topology, deployed))):
+            partition = directory_partition(directory.name)
+            if partition in keep or not is_partition(partition):
+                continue
+            if kind == STATE and not any(directory.glob("*.manifest")):
+                continue
+            if max(one.stat().st_mtime for one in (directory, *_directories(directory))) < before:
+                shutil.rmtree(directory, ignore_errors=True)
+                found.add(partition)
+    return sorted(found, key=split_partition)
 
 
 def _deployment(name: str) -> int:

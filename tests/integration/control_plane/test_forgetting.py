@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from django.utils import timezone
 from kazoo.client import KazooClient
@@ -17,7 +19,8 @@ from controlplane.topologies.models import FormerTopology, Topology
 from controlplane.topologies.services import topology_create, topology_delete
 from controlplane.topologies.telemetry import topology_stopped
 from coordination.paths import ROOT, Paths
-from domain.messages import CheckpointAck, Former, Plan
+from domain.messages import CheckpointAck, DriverStatus, Former, LatestCheckpoint, Plan
+from domain.topology import partition_directory
 from host import environment
 from spark_jobs.agent.forgetting import Forgetting
 from spark_jobs.agent.membership import NodeIdentity, NodeMembership
@@ -218,3 +221,38 @@ def test_names_and_values_that_are_none(
         coordination.put(Paths.plan("t"), Plan(generation=9, kind="deploy", assignment={}, deployed=9))
         node.forgetting.look()
         assert node.left("t") == set()
+
+
+def test_what_has_moved_away_goes_once_a_checkpoint_of_the_plan_is_complete(
+    coordination: WorkerSession, deployed: Topology, tmp_path: Path
+) -> None:
+    reconciliation.topology_reconcile(coordination, "counts")
+    plan = coordination.get(Paths.plan("counts"), Plan)
+    assert plan is not None
+    in_force = plan.value
+    here = next(p for p, node in sorted(in_force.assignment.items()) if node == "node-1")
+    elsewhere = next(p for p, node in sorted(in_force.assignment.items()) if node != "node-1")
+
+    with node_up(tmp_path / "node-1", coordination) as node:
+        states = {
+            p: node.home / "state" / "counts" / str(in_force.deployment) / partition_directory(p)
+            for p in (here, elsewhere)
+        }
+        for state in states.values():
+            state.mkdir(parents=True)
+            (state / "30.manifest").touch()
+            os.utime(state, (1e9, 1e9))
+        latest = LatestCheckpoint(checkpoint=30, generation=0, completed_at=1.0, size_bytes=1)
+        working = DriverStatus(
+            topology="counts", pid=1, session="", generation=in_force.generation, state="running", head=31,
+            committed=31, checkpoint=30, at=1.0,
+        )  # fmt: skip
+        coordination.put(Paths.driver("counts"), working)
+        coordination.put(Paths.latest_checkpoint("counts"), latest)
+        node.forgetting.look()
+        assert all(state.exists() for state in states.values()), "it may be restored from there"
+        proof = msgspec.structs.replace(latest, generation=in_force.generation)
+        coordination.put(Paths.latest_checkpoint("counts"), proof)
+        node.forgetting.look()
+        assert states[here].exists()
+        assert not states[elsewhere].exists()

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Collection
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from coordination.session import CoordinationUnavailableError
-from domain.messages import DriverStatus, Former, Plan
-from spark_jobs.agent.forgetting import Forgetting, Over, over
+from domain.messages import DriverStatus, Former, LatestCheckpoint, Plan, Replicas, ShadowStatus
+from spark_jobs.agent.forgetting import UNCHANGED_FOR, Forgetting, Over, kept_here, over
 from spark_jobs.state.node_home import deployment_home
 
 NOTHING = Over(-1)
@@ -82,3 +85,81 @@ def test_only_what_is_over_goes_once_zookeeper_has_said_so(tmp_path: Path) -> No
     assert [one for one, directory in states.items() if directory.exists()] == [("runs", 7)]
     assert gone == ["deleted"]
     assert [sorted(names) for names in asked] == [["deleted", "runs"]] * 2
+
+
+def in_force() -> Plan:
+    return Plan(generation=6, kind="move", assignment={"A[0]": "n1", "B[0]": "n2"}, deployed=4)
+
+
+def complete(generation: int) -> LatestCheckpoint:
+    return LatestCheckpoint(checkpoint=30, generation=generation, completed_at=1.0, size_bytes=1)
+
+
+def test_a_node_needs_what_runs_there_once_a_checkpoint_proves_that_nothing_else_is() -> None:
+    """A replica that acts, that stands by, or that is to be placed keeps its state, too."""
+    working = msgspec.structs.replace(
+        driver(6),
+        acting={"C[0]": "n1"},
+        shadows={"D[0]": ShadowStatus(node="n1"), "B[0]": ShadowStatus(node="n3")},
+    )
+    wanted = Replicas(deployed=4, assignment={"E[0]": "n1", "F[0]": "n2"})
+    kept = kept_here("n1", plan=in_force(), driver=working, latest=complete(6), replicas=wanted)
+    assert kept == frozenset({"A[0]", "C[0]", "D[0]", "E[0]"})
+    elsewhere = kept_here("n3", plan=in_force(), driver=working, latest=complete(6), replicas=None)
+    assert elsewhere == frozenset({"B[0]"})
+
+
+@pytest.mark.parametrize(
+    ("plan_", "working", "latest"),
+    [
+        (None, driver(6), complete(6)),
+        (in_force(), None, complete(6)),
+        (in_force(), driver(6), None),
+        (in_force(), driver(5), complete(5)),  # not applied yet
+        (in_force(), driver(6), complete(5)),  # what is restored may start from where partitions were before
+        (in_force(), driver(7), complete(6)),
+    ],
+)
+def test_before_that_every_node_keeps_what_it_has(
+    plan_: Plan | None, working: DriverStatus | None, latest: LatestCheckpoint | None
+) -> None:
+    assert kept_here("n1", plan=plan_, driver=working, latest=latest, replicas=None) is None
+
+
+def test_what_partitions_left_that_are_elsewhere_goes(tmp_path: Path) -> None:
+    """Not what was written lately, was only fetched ahead, is of a copy, of another deployment or topology,
+    or of a partition that runs here."""
+    old = time.time() - UNCHANGED_FOR - 60
+
+    def filled(path: str, *files: str, age: float = old) -> Path:
+        directory = tmp_path / path
+        directory.mkdir(parents=True)
+        for name in files:
+            (directory / name).touch()
+        os.utime(directory, (age, age))
+        return directory
+
+    gone = [
+        filled("state/t/4/A-0", "30.manifest", "30.1.state.arrow"),
+        filled("buffers/t/4/A-0/B-0", "31.arrow").parent,
+    ]
+    os.utime(gone[1], (old, old))
+    stays = [
+        filled("state/t/4/B-0", "30.manifest"),
+        filled("state/t/4/C-0", "30.manifest", age=time.time()),
+        filled("state/t/4/D-0", "30.1.state.arrow"),
+        filled("state/t/4/A~-0", "30.manifest"),
+        filled("state/t/4/A?-0", "30.manifest"),
+        filled("state/t/5/A-0", "30.manifest"),
+        filled("state/u/4/A-0", "30.manifest"),
+        filled("buffers/t/4/C-0/D-0", "31.arrow", age=time.time()),
+        filled("snapshots/t/30.6.0.4", "30.manifest"),
+        filled("keys/t/4/A-0", "30.manifest"),
+    ]
+    said = {"t": Over(3, of=4), "u": Over(3, of=4)}
+    forgetting = Forgetting(node_home=tmp_path, ask=lambda _: said, on_gone=lambda _: None)
+    for kept, there in ((None, gone), (frozenset({"A[0]", "B[0]"}), gone), (frozenset({"B[0]"}), [])):
+        said["t"] = Over(3, of=4, kept=kept)
+        forgetting.look()
+        assert [path for path in gone if path.exists()] == there
+    assert [path for path in stays if not path.exists()] == []

@@ -122,9 +122,9 @@ def test_a_deleted_topology_is_over_and_one_whose_plan_cannot_be_read_is_not(age
     agent.znodes.values[Paths.plan("t")] = None
     assert agent.membership.over(["t"]) == {}
     agent.say(plan=plan(4), driver=DRIVER, former=Former(generation=2))
-    assert agent.membership.over(["t"]) == {"t": Over(3)}
+    assert agent.membership.over(["t"]) == {"t": Over(3, of=4)}
     agent.say(former=None)
-    assert agent.membership.over(["t", "other"]) == {"t": Over(3), "other": Over()}
+    assert agent.membership.over(["t", "other"]) == {"t": Over(3, of=4), "other": Over()}
 
 
 def test_a_checkpoint_of_the_deployment_before_is_not_fetched(agent: Agent) -> None:
