@@ -93,18 +93,22 @@ def replicas_look(name: str) -> None:
     if row is None and not wanted:
         return
     row = row or ReplicaPlacement(topology=topology)
+    incidents = _incidents()
     found, tentative = _found(topology, row), tentative_above(topology)
     fields = {**_fields(found), "tentative": tentative}
     if any(getattr(row, field) != value for field, value in fields.items()):
-        _store(topology=topology, fields=fields, revision=row.revision)
+        _store(topology=topology, fields=fields, revision=row.revision, incidents=incidents)
 
 
 @writing
-def _store(*, topology: Topology, fields: Mapping[str, Any], revision: int) -> None:
-    """Keep what a look has found, unless another one came first; one event where replicas come or go."""
+def _store(
+    *, topology: Topology, fields: Mapping[str, Any], revision: int, incidents: Collection[int]
+) -> None:
+    """Keep what a look has found; one event where replicas come or go. Nothing where another look came first,
+    or an incident has begun or ended since it began: a replica that is about to take over must not go."""
     topology = Topology.objects.select_for_update().get(pk=topology.pk)
     row, _ = ReplicaPlacement.objects.select_for_update().get_or_create(topology=topology)
-    if row.revision != revision:
+    if row.revision != revision or _incidents() != incidents:
         return
     before, wanted = row.assignment, fields["assignment"]
     row.revision += any(getattr(row, field) != fields[field] for field in TOLD)
@@ -121,6 +125,10 @@ def _store(*, topology: Topology, fields: Mapping[str, Any], revision: int) -> N
         changes=[topology_change(topology, only=("policy",))],
         reason=reason,
     )
+
+
+def _incidents() -> frozenset[int]:
+    return frozenset(incidents_open().values_list("pk", flat=True))
 
 
 def _told(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -39,6 +39,7 @@ from controlplane.incidents.models import Incident
 from controlplane.incidents.overload import parking_by_policy
 from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.plans import plan_adopt, plan_mark_applied, plan_mark_published
+from controlplane.incidents.selectors import incidents_open
 from controlplane.incidents.services import (
     incident_advance,
     incident_open_or_grow,
@@ -312,7 +313,10 @@ def replicas_placed() -> None:
         "deployed": 1,
         "tentative": {"O1": 0.0},
     }
-    replicas_store(topology=Topology.objects.get(name="counts"), fields=fields, revision=0)
+    incidents = frozenset(incidents_open().values_list("pk", flat=True))
+    replicas_store(
+        topology=Topology.objects.get(name="counts"), fields=fields, revision=0, incidents=incidents
+    )
 
 
 def correction_kept() -> None:

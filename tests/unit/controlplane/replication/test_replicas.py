@@ -16,7 +16,9 @@ from controlplane.incidents.services import incident_open_or_grow
 from controlplane.lifecycle.nodes import node_drain, node_register, nodes_lost
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
+from controlplane.replication import services
 from controlplane.replication.models import ReplicaPlacement
+from controlplane.replication.selectors import Measured, measured_load
 from controlplane.replication.services import INCIDENT, OFF, replicas_look
 from controlplane.topologies.models import Topology
 from controlplane.topologies.policies import NO_REPLICAS
@@ -104,6 +106,32 @@ def test_those_on_lost_nodes_go_and_come_back_after_the_incident(replicated: Top
     replicas_look("counts")
     assert row().assignment == {p: node for p, node in before.items() if node != lost}
     assert row().note == INCIDENT
+
+
+def test_nothing_is_placed_where_an_incident_begins_while_a_plan_is_computed(
+    replicated: Topology, operator: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica that is not wanted any more may be what is about to take over."""
+    assert operator.patch(URL, {"mode": "on", "budget": 1, **WHY}).status_code == 200
+    Topology.objects.update(shadows={p: {"node": n, "caught_up": True} for p, n in row().assignment.items()})
+    before = row().assignment
+    lost = homes()[sorted(before)[0]]
+
+    def measured(name: str) -> Measured:
+        Node.objects.filter(name=lost).update(state=NodeState.LOST)
+        incident_open_or_grow(
+            events=[NodesLost(at=now().timestamp(), nodes={lost: "its registration is gone"})],
+            at=now(),
+            trigger=IncidentTrigger.DETECTED,
+        )
+        return measured_load(name)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(services, "measured_load", measured)
+        replicas_look("counts")
+    assert row().assignment == before
+    replicas_look("counts")
+    assert (row().assignment, row().note) == ({p: n for p, n in before.items() if n != lost}, INCIDENT)
 
 
 def test_a_partition_that_acts_is_where_its_replica_is(replicated: Topology, viewer: APIClient) -> None:
