@@ -143,11 +143,18 @@ class ScriptNodeProvider:
     ) -> Answer:
         """Run the executable once and read its answer; raises `ProviderError` with the end of its output."""
         what = f"{self._script.name} {action} {node}".rstrip()
-        # Files and not pipes: a node that inherited a pipe would hold it open, and the call would not end.
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            trouble = self._run(action, asked, output, errors)
-            said = _read(output)
-            complaint = _read(errors)
+        try:
+            # Not pipes: a node that inherited one would hold it open, and the call would not end.
+            with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+                trouble = self._run(action, asked, output, errors)
+                said = _read(output)
+                complaint = _read(errors)
+        except (
+            OSError
+        ) as error:  # what the launcher did not expect would end it, and with it the care of drivers
+            raise ProviderError(
+                f"{what} was not run: its input and output cannot be kept in a temporary file ({error})"
+            ) from error
         if complaint:
             log.info("provider script", call=what, output=_tail(complaint))
         if trouble:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,19 @@ def test_failing_and_releasing(make: Make, tmp_path: Path) -> None:
 def test_what_goes_wrong_is_told_with_the_end_of_the_output(make: Make, body: str, said: str) -> None:
     with pytest.raises(ProviderError, match=said):
         make(body).acquire(WANTED)
+
+
+def test_a_call_for_which_there_is_no_temporary_file_fails_as_others_do(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other error would end the launcher."""
+    provider = make("echo '{}'")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    for call in (provider.nodes, lambda: provider.acquire(WANTED), lambda: provider.release("node-5")):
+        with pytest.raises(
+            ProviderError, match=r"^nodes (list|acquire|release) .*was not run: .*No such file"
+        ):
+            call()
 
 
 def test_much_output_is_told_by_its_end(make: Make) -> None:
