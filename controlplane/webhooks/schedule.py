@@ -10,6 +10,9 @@ LONGEST_RETRY = 3600.0
 MOST_TRIES = 15
 """Over about five and a half hours."""
 
+LONGEST_WAIT = timedelta(seconds=1.2 * LONGEST_RETRY)
+"""Between two tries."""
+
 DISABLED_AFTER = timedelta(hours=24)
 """A webhook without a success for this long, and with at least `MOST_TRIES` failures, is disabled."""
 

@@ -12,6 +12,7 @@ from controlplane.errors import Missing
 from controlplane.webhooks.choices import DeliveryState
 from controlplane.webhooks.keys import StoredSecret
 from controlplane.webhooks.models import Delivery, Webhook
+from controlplane.webhooks.schedule import LONGEST_WAIT
 
 JUST_ASKED = ~Q(requested_by="") & Q(tries=0)
 """Of a pending delivery: a user has asked for it and waits for the result."""
@@ -29,8 +30,8 @@ def webhook_free(at: datetime) -> Q:
 
 def delivery_due(at: datetime) -> Q:
     """Of a pending delivery: its first attempt is due, whatever the clock was when it was asked for, or the
-    next one."""
-    return Q(tries=0) | Q(due_at__lte=at)
+    next one. One that would wait for longer than any does is due: the clock was put back."""
+    return Q(tries=0) | Q(due_at__lte=at) | Q(due_at__gt=at + LONGEST_WAIT)
 
 
 def webhook_get(webhook_id: int, *, lock: bool = False) -> Webhook:

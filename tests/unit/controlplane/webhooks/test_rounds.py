@@ -221,11 +221,14 @@ def test_a_long_round_hands_over_to_the_next(
     assert len(receiver.got) == 1
 
 
-def test_nothing_waits_where_the_clock_was_put_back(made: Made, receiver: Receiver, publish: Publish) -> None:
-    """An hour, after a pause had begun and an event had been published."""
-    ahead = timezone.now() + timedelta(hours=1)
+@pytest.mark.parametrize(("hours", "tries"), [(1, 0), (8, 0), (8, MOST_TRIES - 1)])
+def test_nothing_waits_where_the_clock_was_put_back(
+    made: Made, receiver: Receiver, publish: Publish, hours: int, tries: int
+) -> None:
+    """After a pause had begun and an event had been published, or had failed to be delivered."""
+    ahead = timezone.now() + timedelta(hours=hours)
     publish()
-    Delivery.objects.update(due_at=ahead)
+    Delivery.objects.update(due_at=ahead, tries=tries)
     Webhook.objects.update(free_at=ahead)
     assert webhooks_due(at=timezone.now()) == [made.id]
     webhook_send(webhook_id=made.id)
