@@ -54,11 +54,12 @@ def duration(seconds: float | None) -> str:
         return f"{value:.2f} s"
     if value < 59.5:
         return f"{round(value)} s"
-    if value < 3570:
-        return f"{round(value) // 60} min {round(value) % 60} s"
-    if value < 172_800:
-        return f"{int(value // 3600)} h {int(value % 3600 // 60)} min"
-    return f"{int(value // 86_400)} d {int(value % 86_400 // 3600)} h"
+    whole = round(value)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 172_800:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
 def share(value: float) -> str:
@@ -117,13 +118,16 @@ def between(start: Any, end: Any) -> float | None:
 
 
 def clock(text: Any, now: datetime | None = None) -> str:
-    """The local time of day, with the date when that is not today."""
+    """The local time of day, with the date when that is not today, and with the year when it is not this
+    one."""
     at = moment(text)
     if at is None:
         return DASH
     local = at.astimezone()
     today = (now or datetime.now(UTC)).astimezone().date()
-    return local.strftime("%H:%M:%S" if local.date() == today else "%d %b %H:%M:%S")
+    if local.date() == today:
+        return local.strftime("%H:%M:%S")
+    return local.strftime("%d %b %H:%M:%S" if local.year == today.year else "%d %b %Y %H:%M:%S")
 
 
 def plural(number: int, one: str, many: str = "") -> str:

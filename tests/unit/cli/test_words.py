@@ -26,7 +26,8 @@ def test_names_are_sorted_as_people_count() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(None, "–"), (0.24, "240 ms"), (1.42, "1.42 s"), (42.2, "42 s"), (59.6, "1 min 0 s"),
-     (200, "3 min 20 s"), (7500, "2 h 5 min"), (273_600, "3 d 4 h"), (-1, "0 ms")],
+     (200, "3 min 20 s"), (3599.4, "59 min 59 s"), (3599.6, "1 h 0 min"),
+     (7500, "2 h 5 min"), (172_799.6, "2 d 0 h"), (273_600, "3 d 4 h"), (-1, "0 ms")],
 )  # fmt: skip
 def test_durations(seconds: float | None, text: str) -> None:
     assert words.duration(seconds) == text
@@ -59,5 +60,8 @@ def test_times() -> None:
     for nonsense in (None, "", "yesterday", 12, "2026-03-12T11:59:30"):
         assert words.since(nonsense, now) is None
         assert words.clock(nonsense, now) == "–"
+    assert words.clock("2026-03-12T12:00:00Z", now) == words.clock("2026-03-11T12:00:00Z", now)[-8:]
+    assert words.clock("2026-02-12T12:00:00Z", now).startswith("12 Feb ")
+    assert words.clock("2025-03-12T12:00:00Z", now).startswith("12 Mar 2025 ")
     assert words.age(0.4) == "now"
     assert words.age(59) == "59 s ago"
