@@ -12,12 +12,14 @@ from rest_framework.test import APIClient
 from controlplane.checkpoints import services
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.checkpoints.services import checkpoint_apply, checkpoint_catch_up, checkpoint_restored
-from controlplane.events.choices import Channel
-from controlplane.lifecycle.topologies import topology_deploy
+from controlplane.events.choices import Channel, OperationKind, OperationState
+from controlplane.events.operations import operation_start
+from controlplane.lifecycle.topologies import topology_action, topology_deploy
 from controlplane.topologies.models import Topology
+from controlplane.topologies.services import topology_create
 from domain.messages import CheckpointAck, CheckpointReport, LatestCheckpoint, decode_telemetry, encode
 from tests.unit.controlplane.following import Follower
-from tests.unit.controlplane.specs import checkpoint_report
+from tests.unit.controlplane.specs import BY, checkpoint_report, spec_of
 
 API = "/api/v1/topologies/counts/checkpoints"
 
@@ -164,6 +166,40 @@ def test_one_of_a_version_that_measured_less_is_read(running: Topology, viewer: 
     assert (first["cpu_seconds"], first["alignment"], first["waited"]) == (0, None, 0)
     assert second["alignment"] is None
     assert third["alignment"] == 0, "the clock of its node is behind"
+
+
+def test_those_of_another_topology_are_left_alone(running: Topology, viewer: APIClient) -> None:
+    """Their epochs have the same numbers."""
+    other = topology_create(spec=spec_of("other"), **BY)
+    for epoch, state in ((10, "completed"), (15, "started"), (30, "completed")):
+        Checkpoint.objects.create(
+            topology=other, epoch=epoch, generation=1, state=state, stored=state == "completed",
+            started_at=timezone.now(), cause="of the other",
+        )  # fmt: skip
+    before = list(Checkpoint.objects.filter(topology=other).order_by("epoch").values())
+    checkpoint_apply(report=checkpoint_report(running, "started"))
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=20, kept=[20]))
+    checkpoint_catch_up(topology="counts", newest=latest(running, 25), since=running.generation)
+    checkpoint_restored(topology=running, epoch=10, at=timezone.now(), undone_by=running.generation + 1)
+    assert list(Checkpoint.objects.filter(topology=other).order_by("epoch").values()) == before
+    mine = viewer.get(f"{API}/").json()["results"]
+    assert [(one["epoch"], one["state"]) for one in mine] == [(25, "undone"), (20, "undone"), (10, "failed")]
+    assert [viewer.get(f"{API}/{epoch}/").json()["epoch"] for epoch in (10, 20, 25)] == [10, 20, 25]
+    assert viewer.get("/api/v1/topologies/other/checkpoints/30/").json()["cause"] == "of the other"
+
+
+def test_one_that_was_asked_for_is_none_from_before_the_driver_knew(running: Topology) -> None:
+    """A request has no number before the driver knows of it, nor has a checkpoint that nothing asked for."""
+    Topology.objects.update(status="running")
+    operation = topology_action(kind=OperationKind.TOPOLOGY_CHECKPOINT, name="counts", **BY)
+    checkpoint_apply(report=checkpoint_report(running))
+    operation_start(operation=operation, result={"request": 2})
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=20, request=1))
+    operation.refresh_from_db()
+    assert operation.state == OperationState.RUNNING
+    checkpoint_apply(report=checkpoint_report(running, checkpoint=30, request=2))
+    operation.refresh_from_db()
+    assert (operation.state, operation.result["checkpoint"]) == (OperationState.SUCCEEDED, 30)
 
 
 def test_a_failed_one_names_the_missing_partitions(running: Topology, viewer: APIClient) -> None:
