@@ -18,6 +18,7 @@ from controlplane.alerts.silencing import silence_create, silence_end
 from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.models import Event
 from controlplane.nodes.models import Node
+from controlplane.replication import figures
 from controlplane.replication.figures import fidelities_note
 from controlplane.replication.models import FidelityFigure
 from controlplane.topologies.models import Partition, Query, Topology
@@ -225,7 +226,9 @@ def test_fidelity_is_that_without_the_worst_rack(clock: Clock) -> None:
     assert 0.0 <= alert.value < 1.0
 
 
-def test_the_worst_rack_is_the_one_whose_loss_leaves_least(clock: Clock) -> None:
+def test_the_worst_rack_is_the_one_whose_loss_leaves_least(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One query is in the other rack, and needs what is in the first one."""
     Partition.objects.update(node=Node.objects.get(name="node-1"))
     window = Partition.objects.filter(operator="O1", index=0)
@@ -233,6 +236,12 @@ def test_the_worst_rack_is_the_one_whose_loss_leaves_least(clock: Clock) -> None
     fidelities_note()
     figure = FidelityFigure.objects.get()
     assert (figure.now, figure.worst_rack, figure.rack) == (1.0, 0.0, "rack-a")
+    with monkeypatch.context() as smaller:
+        smaller.setattr(figures, "MOST_PARTITIONS", 1)
+        fidelities_note()
+    assert not FidelityFigure.objects.exists(), "one that has become too large has none"
+    fidelities_note()
+    assert FidelityFigure.objects.exists()
     Topology.objects.update(status="paused")
     fidelities_note()
     assert not FidelityFigure.objects.exists(), "a topology that does not run has none"

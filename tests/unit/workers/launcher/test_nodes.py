@@ -108,7 +108,7 @@ class InThisThread:
 @pytest.fixture
 def order(tmp_path: Path) -> Path:
     path = tmp_path / "first-nodes.json"
-    path.write_text(json.dumps({"nodes": 4, "slots": 2, "capacity": 100}))
+    path.write_text(json.dumps({"nodes": 4, "slots": 3, "capacity": 150}))
     return path
 
 
@@ -147,6 +147,7 @@ def test_first_nodes_alternate_between_racks(provider: MemoryProvider, nodes: No
     nodes.step()
     racks = {name: node.rack for name, node in provider.descriptions.items()}
     assert racks == {"node-1": "rack-a", "node-2": "rack-b", "node-3": "rack-a", "node-4": "rack-b"}
+    assert {(node.slots, node.capacity) for node in provider.descriptions.values()} == {(3, 150)}
     assert not any(wanted.replacement for wanted in provider.asked), "none of them is delayed"
     assert not order.exists()
     provider.fail("node-2")
