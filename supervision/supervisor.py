@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from typing import Any
 
 from supervisor.xmlrpc import SupervisorTransport, UnixStreamHTTPConnection
 
-from host.environment import ROOT
+from host.environment import ROOT, InvalidEnvironment
 from host.private import UMASK, write_private
 from host.process_secrets import withheld
 from host.processes import start_time
@@ -28,6 +29,7 @@ from supervision.readiness import NotReadyError, wait_until
 # sun_path holds 108 bytes with the final zero.
 LONGEST_SOCKET_PATH = 100
 LOG_BYTES = "20MB"
+_COMMENT = re.compile(r"\s[;#]")
 
 ANSWERS_WITHIN = 20.0
 """Seconds that the daemon may take to answer: on a busy host it is late."""
@@ -62,7 +64,8 @@ class Supervisor:
             return False
 
     def launch(self, installation: Installation, programs: Iterable[Program]) -> None:
-        """Write the configuration and start the daemon, without any process yet. Raises `NotReadyError`."""
+        """Write the configuration and start the daemon, without any process yet. Raises `NotReadyError` and
+        `InvalidEnvironment`."""
         configuration = installation.run / "supervisord.conf"
         write_private(configuration, configuration_text(installation, programs, self._socket).encode())
         self._socket.unlink(missing_ok=True)
@@ -192,7 +195,7 @@ def socket_path(home: Path) -> Path:
 
 def configuration_text(installation: Installation, programs: Iterable[Program], socket: Path) -> str:
     """`supervisord.conf`. Processes are started one by one over the control socket, in order and each after
-    what it needs is ready, hence `autostart=false`."""
+    what it needs is ready, hence `autostart=false`. Raises `InvalidEnvironment`."""
     sections = [
         "[unix_http_server]",
         f"file={_escape(str(socket))}",
@@ -242,4 +245,10 @@ def configuration_text(installation: Installation, programs: Iterable[Program], 
 
 
 def _escape(text: str) -> str:
+    """Raises `InvalidEnvironment` for a path of which the daemon would read a part."""
+    if _COMMENT.search(text):
+        raise InvalidEnvironment(
+            f"{text}: supervisord takes what follows a space and ; or # for a comment. Name a RESURGE_HOME, "
+            "and have this checkout in a directory, without these"
+        )
     return text.replace("%", "%%")

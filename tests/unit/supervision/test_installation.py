@@ -171,6 +171,15 @@ def test_supervisor_configuration_names_every_program(tmp_path: Path) -> None:
         assert emptied == given - NEEDED[program.name]
 
 
+@pytest.mark.parametrize("name", ["a ;b", "a #b"])
+def test_a_home_of_whose_path_supervisord_would_read_a_part_is_refused(tmp_path: Path, name: str) -> None:
+    """It would write to a file that is not its own."""
+    home = tmp_path / name
+    installation = compose(home)
+    with pytest.raises(InvalidEnvironment, match=r"for a comment\. Name a RESURGE_HOME"):
+        configuration_text(installation, control_programs(installation), socket_path(home))
+
+
 @pytest.mark.parametrize(
     ("https", "proxies", "believed"), [("0", "", False), ("0", "127.0.0.1", True), ("1", "", True)]
 )
