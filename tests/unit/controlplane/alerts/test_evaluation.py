@@ -247,6 +247,19 @@ def test_the_worst_rack_is_the_one_whose_loss_leaves_least(
     assert not FidelityFigure.objects.exists(), "a topology that does not run has none"
 
 
+@pytest.mark.parametrize("end", ["switched off", "deleted"])
+def test_the_end_of_a_rule_ends_no_alert_of_another(clock: Clock, only_lag: AlertRule, end: str) -> None:
+    rule_create(name="later", metric="lag", comparison="above", threshold=10.0, held=0.0, **BY)
+    lagging(45.0)
+    clock.run(70)
+    assert states() == ["firing", "firing"]
+    if end == "deleted":
+        rule_delete(name="later", **BY)
+    else:
+        rule_update(name="later", changes={"enabled": False}, **BY)
+    assert dict(Alert.objects.values_list("rule", "state")) == {"lag-high": "firing", "later": "resolved"}
+
+
 def test_after_a_break_the_time_begins_again(clock: Clock, only_lag: AlertRule) -> None:
     lagging(45.0)
     clock.run(50)
