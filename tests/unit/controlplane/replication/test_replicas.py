@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.models import AuditEntry, Event
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import deployments_load, plans_newest
@@ -17,18 +18,20 @@ from controlplane.lifecycle.nodes import node_drain, node_register, nodes_lost
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.replication import services
+from controlplane.replication.answering import gains, plans
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import Measured, measured_load
 from controlplane.replication.services import INCIDENT, OFF, replicas_look
-from controlplane.topologies.models import Topology
+from controlplane.topologies.models import Partition, Query, Topology
 from controlplane.topologies.policies import NO_REPLICAS
+from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import driver_status_apply, topology_metrics_apply
 from domain.messages import ShadowStatus
 from domain.recovery.events import NodesLost
 from domain.replication import TooLargeError
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
 from tests.unit.controlplane.incidents.places import now, registration
-from tests.unit.controlplane.specs import driver_status, epoch_report
+from tests.unit.controlplane.specs import BY, driver_status, epoch_report, spec_of
 
 URL = "/api/v1/topologies/counts/replicas/"
 WHY = {"reason": "they must not wait"}
@@ -194,6 +197,29 @@ def test_what_the_loss_of_a_rack_or_node_takes(replicated: Topology, viewer: API
     losses = viewer.get(URL).json()["losses"]
     assert {one["fidelity"] for one in losses} == {1.0}
     assert not any(one["stop"] or one["lack_input"] for one in losses)
+
+
+def test_a_topology_with_operators_of_the_same_names_changes_nothing(
+    replicated: Topology, viewer: APIClient
+) -> None:
+    shadows = {p: ShadowStatus(node=n, lacks=1, ready=True) for p, n in row().assignment.items()}
+    report(shadows=shadows)
+    urls = (URL, "/api/v1/topologies/counts/replication-plan/?budget=3")
+    before = [viewer.get(url).json() for url in urls]
+    kept = row().assignment
+    other = topology_create(spec=spec_of("other"), **BY)
+    Partition.objects.filter(topology=other).update(
+        node=Node.objects.get(name="node-1"), rows_in_rate=900.0, rows_out_rate=900.0
+    )
+    Query.objects.filter(topology=other).update(priority=9)
+    Checkpoint.objects.create(
+        topology=other, epoch=90, generation=1, state="completed", stored=True, started_at=now()
+    )
+    plans.forget()
+    gains.forget()
+    assert [viewer.get(url).json() for url in urls] == before
+    replicas_look("counts")
+    assert row().assignment == kept
 
 
 def test_what_the_next_replica_would_buy(replicated: Topology, operator: APIClient) -> None:

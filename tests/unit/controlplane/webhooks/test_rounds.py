@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -209,6 +210,23 @@ def test_messages_follow_up_and_the_sweep_finds_the_rest(
     for _, webhook_id, _ in list(sent):
         tasks.send(webhook_id)
     assert set(Delivery.objects.values_list("state", flat=True)) == {"succeeded"}
+
+
+def test_a_worker_that_is_late_leaves_the_lease_of_the_next(
+    made: Made, receiver: Receiver, publish: Publish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third one would send at the same time."""
+    publish()
+    taken = {"lease": uuid.uuid4(), "free_at": timezone.now() + LEASE}
+
+    def post_late(*arguments: Any, **options: Any) -> Any:
+        Webhook.objects.update(**taken)
+        return webhook_post(*arguments, **options)
+
+    monkeypatch.setattr(sending, "webhook_post", post_late)
+    assert webhook_send(webhook_id=made.id) is None
+    assert Webhook.objects.values("lease", "free_at").get() == taken
+    assert Delivery.objects.get().state == "succeeded"
 
 
 def test_a_long_round_hands_over_to_the_next(
