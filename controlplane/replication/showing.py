@@ -98,7 +98,7 @@ def _replicas(
 
 
 def _domains(nodes: Mapping[str, str], used: Collection[str]) -> Iterable[tuple[str, str, frozenset[str]]]:
-    """What may be lost at once: each rack with several nodes, and each node, of those that run anything."""
+    """What may be lost at once: each rack, and each node, of those that run anything."""
     racks = sorted({nodes[node] for node in used if nodes.get(node)}, key=natural_key)
     for rack in racks:
         yield "rack", rack, frozenset(node for node, where in nodes.items() if where == rack)
