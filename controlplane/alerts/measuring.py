@@ -31,6 +31,8 @@ JUDGED = RUNS | {TopologyStatus.DEPLOYING, TopologyStatus.FAILED}
 FRESH, EPOCHS = timedelta(seconds=30), 3
 """A latency or lag that no report of the driver has renewed for so long, and for as many epochs, is one of
 then, so none of now."""
+AHEAD = timedelta(seconds=30)
+"""By which the clock of a driver's host may be ahead."""
 OF_CHECKPOINTS = frozenset({"checkpoint_age", "checkpoint_intervals"})
 WORDS: Mapping[str, str] = dict(TopologyStatus.choices)
 
@@ -167,7 +169,7 @@ class Measured:
             most = max(FRESH, EPOCHS * timedelta(seconds=epoch or 0.0))
             # Of a clock that was put back, the last report may be one of the future.
             fresh = runs and metrics_at is not None and abs(self.at - metrics_at) < most
-            begun = max((at for at in (checkpoints.get(pk), deployed_at) if at is not None), default=None)
+            begun = _last_of(self.at, checkpoints.get(pk), deployed_at)
             now, worst = fidelities.get(pk, (None, None))
             self.figures[name] = Figures(
                 runs=runs,
@@ -181,6 +183,13 @@ class Measured:
                     label: query if fresh else _unmeasured(query) for label, query in queries[name].items()
                 },
             )
+
+
+def _last_of(now: datetime, *moments: datetime | None) -> datetime | None:
+    """The last of these. What is still to come, by more than clocks differ, is of before the clock was put
+    back, and counts only if there is nothing else."""
+    known = [one for one in moments if one is not None]
+    return max([one for one in known if one <= now + AHEAD] or known, default=None)
 
 
 def _unmeasured(query: QueryFigures) -> QueryFigures:

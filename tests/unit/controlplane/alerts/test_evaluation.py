@@ -201,6 +201,18 @@ def test_the_age_of_a_checkpoint_is_judged_by_the_interval_of_the_topology(clock
     assert (alert.state, alert.value) == ("firing", 4.0)
 
 
+@pytest.mark.parametrize("deployed", [-60, 4 * 3600])
+def test_the_age_of_a_checkpoint_is_right_where_the_clock_was_put_back(clock: Clock, deployed: int) -> None:
+    """Since a deployment that is still to come now."""
+    rule_of("checkpoint_age", "above", 40.0)
+    Topology.objects.update(deployed_at=clock.now + timedelta(seconds=deployed), metrics_at=clock.now)
+    Checkpoint.objects.update(ended_at=clock.now + timedelta(seconds=5))
+    for _ in range(13):
+        clock.pass_by(5, fresh=False)
+    alert = Alert.objects.get()
+    assert (alert.state, alert.value) == ("firing", 60.0)
+
+
 @pytest.mark.parametrize("metric", ["checkpoint_age", "checkpoint_intervals"])
 def test_a_topology_without_checkpoints_is_not_judged_by_them(clock: Clock, metric: str) -> None:
     """Those of its exact version are old by now."""
