@@ -143,6 +143,9 @@ def test_edits_that_cannot_be_change_nothing(client: Client, fields: dict[str, s
 def test_there_is_always_an_administrator(client: Client) -> None:
     me = User.objects.get(username="administrator")
     url = f"{USERS}{me.pk}/change/"
+    # One who cannot sign in is none.
+    gone = user_create(username="gone", password=PASSWORD, role="administrator", **BY)
+    user_update(user_id=gone.pk, changes={"active": False}, **BY)
     for body in ({"role": "viewer", "active": "on"}, {"role": "administrator"}):
         answer = client.post(url, {**body, "password": "", **WHY})
         assert answer.status_code == 200

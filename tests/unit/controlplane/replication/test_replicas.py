@@ -29,6 +29,7 @@ from controlplane.topologies.telemetry import driver_status_apply, topology_metr
 from domain.messages import ShadowStatus
 from domain.recovery.events import NodesLost
 from domain.replication import TooLargeError
+from domain.replication.looking import Kept, placed_anew
 from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401
 from tests.unit.controlplane.incidents.places import now, registration
 from tests.unit.controlplane.specs import BY, driver_status, epoch_report, spec_of
@@ -220,6 +221,23 @@ def test_a_topology_with_operators_of_the_same_names_changes_nothing(
     assert [viewer.get(url).json() for url in urls] == before
     replicas_look("counts")
     assert row().assignment == kept
+
+
+def test_its_own_replicas_leave_it_the_room_that_they_have(
+    replicated: Topology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free: list[dict[str, float]] = []
+
+    def noted(before: Kept, **more: Any) -> Kept:
+        free.append({node.name: node.free for node in more["nodes"]})
+        return placed_anew(before, **more)
+
+    monkeypatch.setattr(services, "placed_anew", noted)
+    assert row().assignment
+    replicas_look("counts")
+    ReplicaPlacement.objects.update(assignment={})
+    replicas_look("counts")
+    assert free[0] == free[1]
 
 
 def test_what_the_next_replica_would_buy(replicated: Topology, operator: APIClient) -> None:
