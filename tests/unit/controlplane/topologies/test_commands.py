@@ -133,6 +133,11 @@ def test_the_administrator_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert get_user_model().objects.get().check_password("second-secret")
     assert AuthToken.objects.count() == 1
     assert client.get("/api/v1/me/").status_code == 401
+    run("ensure_admin")
+    assert AuthToken.objects.count() == 1, "the password is the same"
+    monkeypatch.setenv("RESURGE_ADMIN_PASSWORD", "third-secret")
+    run("ensure_admin")
+    assert not AuthToken.objects.exists(), "who knew the password before may have made them"
 
 
 @pytest.mark.django_db
