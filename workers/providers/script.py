@@ -149,9 +149,8 @@ class ScriptNodeProvider:
                 trouble = self._run(action, asked, output, errors)
                 said = _read(output)
                 complaint = _read(errors)
-        except (
-            OSError
-        ) as error:  # what the launcher did not expect would end it, and with it the care of drivers
+        except OSError as error:
+            # What the launcher does not expect ends it, and with it the care of drivers.
             raise ProviderError(
                 f"{what} was not run: its input and output cannot be kept in a temporary file ({error})"
             ) from error
