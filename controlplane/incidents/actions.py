@@ -8,7 +8,7 @@ from typing import Unpack
 from django.utils import timezone
 
 from controlplane.errors import Conflict
-from controlplane.events.choices import OperationKind
+from controlplane.events.choices import OPERATION_OPEN, OperationKind, OperationState
 from controlplane.events.models import Operation
 from controlplane.events.operations import Asked, Permission, operation_request
 from controlplane.events.services import writing
@@ -44,13 +44,13 @@ def incident_action(
 
     def permit() -> Permission:
         incident = incident_get(number, lock=True)
+        parameters = None
+        if kind == OperationKind.INCIDENT_APPROVE and incident.state not in INCIDENT_ENDED:
+            parameters = {"proposals": _to_approve(incident, proposal)}
         if refusal := incident_refusal(incident, kind):
             raise Conflict(refusal)
-        approved = kind == OperationKind.INCIDENT_APPROVE
-        return Permission(
-            before={"state": incident.state, "paused": incident.paused},
-            parameters={"proposals": _proposals(incident, proposal)} if approved else None,
-        )
+        before = {"state": incident.state, "paused": incident.paused}
+        return Permission(before=before, parameters=parameters)
 
     operation = operation_request(
         kind=kind,
@@ -61,6 +61,32 @@ def incident_action(
     if proposal and proposal not in operation.parameters.get("proposals", ()):
         raise Conflict("this Idempotency-Key was used to approve another proposal; use a new key")
     return operation
+
+
+def _to_approve(incident: Incident, proposal: str) -> list[str]:
+    """Raises `Conflict`; where another request was first, it says whose."""
+    requests = Operation.objects.filter(kind=OperationKind.INCIDENT_APPROVE, target=str(incident.number))
+    approvals: dict[str, Operation] = {}
+    for request in requests.exclude(state=OperationState.FAILED).order_by("created_at"):
+        approvals |= dict.fromkeys(request.parameters.get("proposals", ()), request)
+    present = [waiting["proposal"] for _, waiting in sorted(incident.proposals.items())]
+    wanted = [proposal] if proposal else present
+    # What was approved before and waits is proposed anew, as after a `replan`.
+    left = [
+        one
+        for one in wanted
+        if one in present and not (one in approvals and approvals[one].state in OPERATION_OPEN)
+    ]
+    if left:
+        return left
+    before = wanted if wanted else [*approvals][-1:]
+    if not before or before[0] not in approvals:
+        return _proposals(incident, proposal)
+    request = approvals[before[0]]
+    raise Conflict(
+        f"incident {incident.number}: proposal {before[0]} was approved by {request.requested_by} at "
+        f"{request.created_at:%Y-%m-%d %H:%M:%S} UTC already ({request.reason})"
+    )
 
 
 def _proposals(incident: Incident, proposal: str) -> list[str]:

@@ -241,6 +241,47 @@ def test_approval_through_operations(measured: Topology) -> None:
     follower.check()
 
 
+def test_a_second_approval_is_told_who_was_first(measured: Topology) -> None:
+    topology_policy_set(name="counts", changes={"approval": "approve"}, **BY)
+    lose("node-1", "node-2", "node-3")
+    node_register(registration=registration("node-5"), at=now())
+    look(*seen("degraded"))
+    (waiting,) = incident_get(1).proposals.values()
+    proposal, kind = waiting["proposal"], OperationKind.INCIDENT_APPROVE
+    first = incident_action(kind=kind, number=1, **BY)
+    second = {**BY, "actor": "lee", "reason": "looks good"}
+    told = (
+        rf"proposal {proposal} was approved by kim at {first.created_at:%Y-%m-%d %H:%M:%S} UTC already \(beca"
+    )
+
+    def refused() -> None:
+        for one in ("", proposal):
+            with pytest.raises(Conflict, match=told):
+                incident_action(kind=kind, number=1, proposal=one, **second)
+
+    refused()
+    coordination: Any = Alone()
+    operation_run(coordination, str(first.pk))
+    assert incident_get(1).proposals == {}
+    refused()
+    assert Operation.objects.filter(kind=kind).count() == 1
+    with pytest.raises(Conflict, match="incident 1 has no plan that waits for approval"):
+        incident_action(kind=kind, number=1, proposal="counts-w9-none", **second)
+    # Thrown away and proposed anew, it waits for another approval.
+    Incident.objects.update(proposals={"counts": waiting})
+    anew = incident_action(kind=kind, number=1, **second)
+    assert anew.parameters == {"proposals": [proposal]}
+
+
+def test_what_another_has_approved_is_left_out_where_all_is_approved(deployed: Topology) -> None:
+    lose("node-1")
+    Incident.objects.update(proposals={"a": {"proposal": "a-w1-x"}, "b": {"proposal": "b-w1-x"}})
+    kind = OperationKind.INCIDENT_APPROVE
+    incident_action(kind=kind, number=1, proposal="a-w1-x", **BY)
+    rest = incident_action(kind=kind, number=1, **{**BY, "actor": "lee"})
+    assert rest.parameters == {"proposals": ["b-w1-x"]}
+
+
 def test_what_changed_while_a_plan_was_confirmed(measured: Topology) -> None:
     """The coordinator has not looked at the new node yet, so the old plan is still proposed. Its confirmation
     answers that it is not carried out, and which plan is proposed instead."""
