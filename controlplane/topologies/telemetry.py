@@ -38,6 +38,8 @@ CAUGHT_UP, FALLEN_BEHIND = 3, 20
 """Epochs that a replica may lack to count as caught up, and to go on counting."""
 
 METRICS_EVERY = timedelta(seconds=1)
+_HALTED = frozenset({TopologyStatus.PAUSED, TopologyStatus.COMPLETED, TopologyStatus.FAILED})
+"""What a report of an epoch before it does not end: the sweep may have read of it first."""
 # Messages are a little irregular: without slack every second one of a 1 s rhythm would be dropped.
 # What one event comes early, the next one waits longer, so there is still no more than one a second.
 METRICS_SLACK = timedelta(milliseconds=250)
@@ -49,7 +51,7 @@ def topology_metrics_apply(
 ) -> None:
     """Store an epoch report; publish it unless the topology had a metrics event within the last second."""
     topology = topology_reported(report.topology, report.generation)
-    if topology is None:
+    if topology is None or (topology.status in _HALTED and report.ended_at < topology.told_at):
         return
     rows = Rows.load(topology)
     status, standing = topology.status, rows.standing()

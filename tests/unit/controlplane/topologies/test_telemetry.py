@@ -275,6 +275,21 @@ def test_a_recovery_in_driver_states(running: Topology) -> None:
     follower.check()
 
 
+@pytest.mark.parametrize("state", ["paused", "completed", "failed"])
+def test_an_epoch_from_before_its_driver_halted_changes_nothing_when_it_comes_late(
+    running: Topology, state: Any
+) -> None:
+    """The sweep has read the znode before telemetry brings the last epoch."""
+    driver_status_apply(status=structs.replace(driver_status(running, state), at=104.0))
+    before = Event.objects.count()
+    late = structs.replace(epoch_report(running, epoch=6), started_at=102.0, ended_at=103.0)
+    topology_metrics_apply(report=late, health=healthy(running))
+    assert (Topology.objects.get().status, Event.objects.count()) == (state, before)
+    resumed = structs.replace(late, started_at=104.5, ended_at=105.0)
+    topology_metrics_apply(report=resumed, health=healthy(running))
+    assert Topology.objects.get().status == "running"
+
+
 def test_completion_and_failure_have_their_own_events(running: Topology) -> None:
     driver_status_apply(status=driver_status(running, "failed", error="the sink is full"))
     event = Event.objects.get(kind="topology.failed")
