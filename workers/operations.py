@@ -10,6 +10,8 @@ import msgspec
 import structlog
 from django.db import transaction
 
+from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.errors import Conflict, ServiceError
 from controlplane.events.choices import OPERATION_ENDED, OperationKind, OperationState
 from controlplane.events.models import Operation
@@ -22,7 +24,7 @@ from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
 from controlplane.lifecycle.nodes import node_activate, node_drain
 from controlplane.nodes.selectors import node_get
-from controlplane.topologies.choices import TOPOLOGY_AT_REST, Desired
+from controlplane.topologies.choices import TOPOLOGY_AT_REST, Desired, TopologyStatus
 from controlplane.topologies.models import Topology
 from domain.messages import Control
 from host import environment
@@ -62,6 +64,11 @@ def _checkpoint(coordination: WorkerSession, operation: Operation) -> None:
     topology = Topology.objects.filter(name=operation.target).first()
     if topology is None or (topology.desired == Desired.STOPPED and topology.status in TOPOLOGY_AT_REST):
         raise Conflict(f"topology {operation.target!r} was undeployed before it took the checkpoint")
+    under_way = Checkpoint.objects.filter(topology=topology, state=CheckpointState.STARTED)
+    if topology.status == TopologyStatus.PAUSED and not under_way.exists():
+        raise Conflict(
+            f"topology {topology.name!r} was paused before it took the checkpoint: resume it first"
+        )
     if operation.state == OperationState.RUNNING and "request" in operation.result:
         checkpoint_ask(coordination, operation.target, again=operation.result["request"])
         return  # the driver's report ends it

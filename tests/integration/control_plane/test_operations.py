@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.checkpoints.choices import CheckpointState
+from controlplane.checkpoints.models import Checkpoint
 from controlplane.events.choices import OperationKind
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.lifecycle.nodes import node_register, nodes_lost
@@ -49,6 +51,23 @@ def test_an_open_checkpoint_ends_with_its_topology(coordination: WorkerSession, 
     assert (ended.state, ended.error) == (
         "failed",
         "topology 'counts' was undeployed before it took the checkpoint",
+    )
+
+
+def test_a_checkpoint_of_a_topology_that_was_paused_before_it_began_fails(
+    coordination: WorkerSession, deployed: Topology
+) -> None:
+    operation = run(coordination, ask(OperationKind.TOPOLOGY_CHECKPOINT, "counts"))
+    Topology.objects.update(status=TopologyStatus.PAUSED)
+    begun = Checkpoint.objects.create(
+        topology=deployed, epoch=9, generation=1, total=7, started_at=now(), state=CheckpointState.STARTED
+    )
+    assert run(coordination, operation).state == "running", "one that has begun is stored during a pause, too"
+    begun.delete()
+    ended = run(coordination, operation)
+    assert (ended.state, ended.error) == (
+        "failed",
+        "topology 'counts' was paused before it took the checkpoint: resume it first",
     )
 
 
