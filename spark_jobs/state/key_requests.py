@@ -112,12 +112,16 @@ class KeyDesk:
         mine = self.directory / partition_directory(partition)
         name = f"{manifest.generation}.{manifest.epoch}.{token_hex(4)}"
         made = mine / f".{name}"
-        made.mkdir(parents=True)
-        for entry in manifest.files():
-            os.link(store.directory / entry.name, made / entry.name)
-        request = KeyRequest(partition=partition, manifest=manifest, keys=list(keys))
-        (made / REQUEST).write_bytes(seal(msgspec.json.encode(request)))
-        made.rename(mine / (name if counts else f"{NEW}{name}"))
+        try:
+            made.mkdir(parents=True)
+            for entry in manifest.files():
+                os.link(store.directory / entry.name, made / entry.name)
+            request = KeyRequest(partition=partition, manifest=manifest, keys=list(keys))
+            (made / REQUEST).write_bytes(seal(msgspec.json.encode(request)))
+            made.rename(mine / (name if counts else f"{NEW}{name}"))
+        except OSError:  # as on a full disk, where its links would keep the room of what is trimmed
+            shutil.rmtree(made, ignore_errors=True)
+            raise
 
     def settle(self, partition: str, applied: int) -> None:
         """Of a partition that has applied the epochs up to this one, what was asked after these is to be

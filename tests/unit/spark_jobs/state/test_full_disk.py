@@ -35,6 +35,9 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "a state of another node": receive,
     "a buffer": lambda home: OutputBuffers(home, "t", 1).append("A[0]", ["B[0]", "B[1]"], 1, b"content"),
     "a snapshot": lambda home: leave_snapshot(home, "t", "A[0]", 2, Manifest(epoch=7, generation=2)),
+    "a request to store states of keys": lambda home: KeyDesk(home, "t", 1).leave(
+        StateStore(home), "W[0]", Manifest(epoch=7, generation=2), ["k"], counts=True
+    ),
     "the status of a keeper": lambda home: KeyDesk(home, "t", 1).tell_status(KeeperStatus()),
 }
 
@@ -54,6 +57,7 @@ def test_what_was_begun_takes_no_room(
         with pytest.raises(OSError, match="No space left"):
             write(tmp_path)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert list(tmp_path.rglob(".*")) == []
     write(tmp_path)
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert left
