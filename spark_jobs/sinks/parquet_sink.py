@@ -74,12 +74,12 @@ class ParquetSink:
         except CommittedError as error:
             log.warning("outputs are listed anew", error=str(error))
             before = None
-        if before is None or before.deployed == deployed:
-            self._move_unmarked()
-        self._committed = before or self._listed(deployed)
-        if self._committed.deployed != deployed:
-            self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
         try:
+            if before is None or before.deployed == deployed:
+                self._move_unmarked()
+            self._committed = before or self._listed(deployed)
+            if self._committed.deployed != deployed:
+                self._committed = Committed(topology=self._topology, deployed=deployed, epoch=0)
             self._writing = writing_open(self._files, life)
         except OSError as error:
             what = f"tasks cannot write there: {error.strerror or error}"

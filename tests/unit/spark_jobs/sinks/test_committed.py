@@ -271,6 +271,16 @@ def test_outputs_of_a_version_without_a_list_are_moved_into_it(tmp_path: Path) -
     again.close()
 
 
+def test_a_directory_that_refuses_the_move_is_named_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "t" / "A").mkdir(parents=True)
+    blocking = tmp_path / "t" / ".deployed=3"
+    blocking.touch()
+    with pytest.raises(SinkError, match=r"\.deployed=3: tasks cannot write there: File exists.* tries again"):
+        sink(tmp_path)
+    blocking.unlink()
+    sink(tmp_path).close()
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b'{"topology": "t"}', b"[]"])
 def test_a_damaged_list_is_named_and_written_again(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "t" / COMMITTED
