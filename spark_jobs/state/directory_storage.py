@@ -1,4 +1,9 @@
-"""Objects as files. A batch is forced to disk together and costs little more than one."""
+"""Objects as files. A batch is forced to disk together and costs little more than one.
+
+The directory has a mark with an id. Where its disk is gone while a process uses it, the directory below is
+another one, which lacks what was stored, and hides what is stored there as soon as the disk is back: nothing
+is stored in it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,16 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from secrets import token_hex
 
-from host.durable import PARTIAL, DurableBatch, force_names, remove_abandoned, temporary_name
+from host.durable import (
+    PARTIAL,
+    DurableBatch,
+    force_names,
+    remove_abandoned,
+    temporary_name,
+    write_whole,
+)
 from spark_jobs.state.state_storage import (
     NotThereError,
     RefusedError,
@@ -26,6 +39,9 @@ _REFUSED = frozenset({
 """What an administrator has to change. Other errors may pass by themselves."""
 
 
+MARK = ".resurge-storage"
+
+
 class DirectoryStorage(StateStorage):
     """`force`: False leaves it to the operating system when what was stored reaches the disk."""
 
@@ -33,11 +49,14 @@ class DirectoryStorage(StateStorage):
         super().__init__(root)
         self._root = Path(root)
         self._force = force
+        self._device: int | None = None
+        self._mark = b""
 
     def put(self, files: Mapping[str, Path], then: Mapping[str, bytes]) -> set[str]:
         batch = DurableBatch(self._root, force=self._force)
         temporary: list[Path] = []
         with self._told(""):
+            self._look_whether_mounted()
             try:
                 for name, source in files.items():
                     target = self._prepared(name, temporary)
@@ -62,6 +81,25 @@ class DirectoryStorage(StateStorage):
             with self._told(""):
                 for directory in {(self._root / name).parent for name in names}:
                     force_names(directory, root=self._root)
+
+    def _look_whether_mounted(self) -> None:
+        """Raises `UnavailableError` where the directory is on another file system than it was, and is another
+        one. One that was emptied on its file system is used as it is."""
+        if self._device is not None and _device(self._root) == self._device:
+            return
+        mark = self._root / MARK
+        if self._device is None:
+            if not mark.exists():
+                with contextlib.suppress(FileExistsError):  # another process was first
+                    write_whole(mark, token_hex(8).encode(), root=self._root, force=self._force, once=True)
+            self._mark = mark.read_bytes().strip()
+        elif not mark.is_file() or mark.read_bytes().strip() != self._mark:
+            known = self._mark.decode(errors="replace")
+            raise UnavailableError(
+                f"{self._root} is on another file system than before, without what was stored: mount its "
+                f"disk again, and it goes on; if that is lost for good, put {known} into the file {mark}"
+            )
+        self._device = _device(self._root)
 
     def _prepared(self, name: str, temporary: list[Path]) -> Path:
         """The path of an object, whose directory exists; where it is written first is added."""
@@ -133,6 +171,14 @@ class DirectoryStorage(StateStorage):
                 kind = RefusedError
             where = error.filename2 or error.filename or self.where(name)
             raise kind(f"{error.strerror or error}: {where} (storage {self.place})") from error
+
+
+def _device(path: Path) -> int:
+    """Number of the file system that a path is on, also where it does not exist yet."""
+    for one in (path, *path.parents):
+        with contextlib.suppress(FileNotFoundError):
+            return one.stat().st_dev
+    return -1
 
 
 def _link_or_copy(source: Path, target: Path) -> None:
