@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from spark_jobs.sinks.base import Written
 from spark_jobs.sinks.committed import deployment_directory
 from spark_jobs.sinks.parquet import OutputFiles, partition_path
+from spark_jobs.sinks.writing import root_mark
 
 DEPLOYED = 1
 """The deployment whose files these are."""
@@ -30,6 +31,7 @@ def write_epoch(
     attempt: int = 0,
 ) -> Written:
     """What a task does that writes nothing else."""
+    root_mark(Path(root), force=False)
     outputs = OutputFiles(root, topology, deployed=DEPLOYED, attempt=attempt)
     written = outputs.write(operator, partition, epoch, table)
     for _, failure in outputs.settle().values():

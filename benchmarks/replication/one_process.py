@@ -22,6 +22,7 @@ from spark_jobs.executor.exchange import route, routed_count
 from spark_jobs.operators.base import EpochContext
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sinks.parquet import OutputFiles
+from spark_jobs.sinks.writing import root_mark
 from spark_jobs.sources.registry import reader_create
 from spark_jobs.state.tables import StateTables
 
@@ -106,6 +107,7 @@ class OneProcess:
     def write(self) -> Path:
         """Write what the queries give when all partitions run, as tasks do; returns the directory."""
         root = self.home / "outputs"
+        root_mark(root, force=False)
         files = OutputFiles(root, self.topology.name, deployed=DEPLOYED, force=False)
         for query, tables in self.outputs(self.topology.partitions).items():
             for plan, table in zip(self._plans, tables, strict=True):

@@ -155,6 +155,11 @@ class EpochLog:
     def committed(self) -> int:
         return self.position.committed
 
+    @property
+    def has_output(self) -> bool:
+        """Whether an epoch of this run is committed."""
+        return self.committed > (self.begun_after.epoch if self.begun_after else 0)
+
     def commit(self, position: Position, at: float, *, durable: bool = False) -> None:
         """Losing this line in a crash only means applying the epochs again, unless the position names a
         new checkpoint."""

@@ -244,7 +244,9 @@ class EpochLoop:
         """Readers may not see yet what the driver before this one put into the log last, and its tasks may
         still write. Raises `SinkError`."""
         if not self._prepared:
-            self.sink.prepare(deployed=self.placement.deployed, life=self.log.life)
+            self.sink.prepare(
+                deployed=self.placement.deployed, life=self.log.life, written=self.log.has_output
+            )
             self._prepared = True
             self._show(self.log.position)
 

@@ -68,9 +68,10 @@ class Sink(Protocol):
         attempt: grows with every replay if rows may differ between replays, else 0; the highest counts. life:
         of the driver that the task works for; once a later one was prepared, nothing of it counts."""
 
-    def prepare(self, *, deployed: int, life: int) -> None:
+    def prepare(self, *, deployed: int, life: int, written: bool = False) -> None:
         """A driver begins to work on the deployment with this generation; called once in its life, which has
-        a greater number than those before. Raises `SinkError`."""
+        a greater number than those before. written: epochs of it were committed before. Raises
+        `SinkError`."""
 
     def commit(self, *, epoch: int) -> None:
         """Show readers all epochs up to this one; repeated after a crash. Raises `SinkError`."""

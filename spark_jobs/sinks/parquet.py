@@ -27,11 +27,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from domain.topology import partition_directory, partition_id, split_partition
-from host.durable import DurableBatch
+from host.durable import PARTIAL, DurableBatch
 from spark_jobs.sinks.base import SinkError, Written
 from spark_jobs.sinks.committed import ATTEMPT, deployment_directory
 from spark_jobs.sinks.tentative import tentative_path, tentative_table
-from spark_jobs.sinks.writing import Writing
+from spark_jobs.sinks.writing import Writing, mount_hint, root_marked
 
 FILE_NAME: Final = "part.parquet"
 INSTANT: Final = pa.timestamp("us", tz="UTC")
@@ -192,15 +192,21 @@ class OutputFiles:
                 "Have the operator give columns of other types, such as `CAST(... AS VARCHAR)` in `sql`, and "
                 "deploy the topology again.",
             )
-        if isinstance(error, FileNotFoundError) and not self._writing.directory.exists():
+        gone = isinstance(error, FileNotFoundError) and not self._writing.directory.exists()
+        if gone and not root_marked(self._root):
+            what = f"the output of {name} for epoch {epoch} cannot be written: nothing is there"
+            return SinkError(str(self._root), what, mount_hint(self._root))
+        if gone:
             return SinkError(
                 str(self._writing.directory),
                 f"the output of {name} for epoch {epoch} cannot be written: a later driver of the topology "
                 "has closed this directory, or it was removed",
                 "Where no later driver runs, make the directory again; the epoch is written then.",
             )
+        # The name of a file that is being written is another one each time, and the problem is the same.
+        named = str(error.filename or directory)
         return SinkError(
-            str(error.filename or directory),
+            str(directory) if named.endswith(PARTIAL) else named,
             f"the output of {name} for epoch {epoch} cannot be written: {error.strerror or error}",
             "Check that the directory is writable and has space; the epoch is written again when it is.",
         )

@@ -24,7 +24,14 @@ from spark_jobs.sinks.committed import (
 from spark_jobs.sinks.compaction import Bounds, compact, remove_replaced, retire, spans_due, spans_found
 from spark_jobs.sinks.parquet import OutputFiles
 from spark_jobs.sinks.tentative import DIRECTORY as TENTATIVE_ROWS
-from spark_jobs.sinks.writing import writing_close, writing_directory, writing_open
+from spark_jobs.sinks.writing import (
+    mount_hint,
+    root_mark,
+    root_marked,
+    writing_close,
+    writing_directory,
+    writing_open,
+)
 
 log = structlog.get_logger()
 DAY, GIGABYTE = 86_400.0, 1e9
@@ -66,7 +73,7 @@ class ParquetSink:
         self._settled: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def prepare(self, *, deployed: int, life: int) -> None:
+    def prepare(self, *, deployed: int, life: int, written: bool = False) -> None:
         """What is stored of an earlier deployment has been put out of the way before."""
         self._files = deployment_directory(self._directory, deployed)
         try:
@@ -75,6 +82,7 @@ class ParquetSink:
             log.warning("outputs are listed anew", error=str(error))
             before = None
         try:
+            root_mark(self._root, written=written, force=self._force)
             if before is None or before.deployed == deployed:
                 self._move_unmarked()
             self._committed = before or self._listed(deployed)
@@ -149,6 +157,8 @@ class ParquetSink:
     def _put(self, committed: Committed) -> None:
         """Have readers see this from now on. Called with the lock."""
         path = self._directory / COMMITTED
+        if not root_marked(self._root):
+            raise SinkError(str(path), "it cannot be written: nothing is there", mount_hint(self._root))
         try:
             write_whole(path, msgspec.json.encode(committed), root=self._root, force=self._force)
         except OSError as error:

@@ -5,6 +5,9 @@
 A rename out of it gives a file its place. A rename into it removes the rows of an epoch that has none any
 more. Before a driver works it closes the directories of those before it. A task of theirs that was frozen and
 goes on then changes nothing, at whichever of its steps it wakes up.
+
+`<root>` has a mark, which a directory below a disk that is not mounted lacks: what is written there would be
+hidden as soon as the disk is back.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from host.durable import temporary_name
+from host.durable import temporary_name, write_whole
+from spark_jobs.sinks.base import SinkError
 
 PREFIX: Final = ".writing-"
 CLOSED: Final = ".closed"
+MARK: Final = ".resurge-outputs"
 
 
 def writing_directory(files: Path, life: int) -> Path:
@@ -43,12 +48,34 @@ def writing_close(files: Path) -> None:
         shutil.rmtree(closed)
 
 
+def root_mark(root: Path, *, written: bool = False, force: bool = True) -> None:
+    """Mark the directory of all outputs. written: something was written there before. Raises `SinkError`
+    where that is not so any more, and `OSError`."""
+    if root_marked(root):
+        return
+    if written and not (root.is_dir() and any(root.iterdir())):
+        raise SinkError(str(root), "nothing of what was written is there", mount_hint(root))
+    write_whole(root / MARK, b"", root=root, force=force)
+
+
+def root_marked(root: Path) -> bool:
+    return (root / MARK).exists()
+
+
+def mount_hint(root: Path) -> str:
+    return (
+        "Mount its disk again, and it goes on by itself. If it was emptied, or is another directory on "
+        f"purpose, make the empty file {root / MARK}."
+    )
+
+
 class Writing:
     """The directory of one driver, for one of its tasks."""
 
     def __init__(self, files: Path, life: int) -> None:
         self._files = files
         self._life = life
+        self.root = files.parent.parent
         self.directory = writing_directory(files, life)
 
     def fill(self, name: str, fill: Callable[[Path], None]) -> Path:
@@ -78,7 +105,7 @@ class Writing:
     def _again(self) -> bool:
         """Make the directory where nothing of the deployment is there, as when outputs were removed by hand
         while it runs. False where something is: then a later driver may have closed it."""
-        if self._files.exists():
+        if self._files.exists() or not root_marked(self.root):
             return self.directory.exists()
         self._files.parent.mkdir(parents=True, exist_ok=True)
         whole = temporary_name(self._files)

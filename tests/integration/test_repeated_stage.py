@@ -25,6 +25,7 @@ from spark_jobs.driver.cluster import Cluster
 from spark_jobs.operators.base import EpochContext, Operator
 from spark_jobs.operators.catalogue import OperatorCatalogue
 from spark_jobs.sinks.parquet import partition_path
+from spark_jobs.sinks.writing import root_mark
 from spark_jobs.sources.prepare import prepare
 from spark_jobs.state.tables import StateTables
 from tests.java import java_end
@@ -63,6 +64,7 @@ class Bench:
         pq.write_table(pa.table({"text": TEXTS}), root / "in.parquet")
         self.input = prepare(root / "in.parquet", root / "input.arrow").path
         self.root = root
+        root_mark(root / "outputs", force=False)
         self.attempts = itertools.count(1)
 
     def topology(self) -> Topology:

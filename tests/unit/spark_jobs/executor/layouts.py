@@ -7,10 +7,13 @@ from typing import Any
 
 from domain.execution.job import EpochPlan, Layout
 from domain.topology import TopologySpec
+from spark_jobs.sinks.writing import root_mark
 
 
 def layout_of(spec: TopologySpec, root: Path, *partitions: str, deployed: int = 1, **more: Any) -> Layout:
-    """`S[0]` and these partitions on node-1, which sends to them; files are below `root`."""
+    """`S[0]` and these partitions on node-1, which sends to them; files are below `root`, where a driver has
+    marked the outputs."""
+    root_mark(root / "outputs", force=False)
     names = ("S[0]", *partitions)
     return Layout(
         spec=spec,

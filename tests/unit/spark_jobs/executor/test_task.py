@@ -17,6 +17,7 @@ from domain.topology.spec import InputSpec, OperatorSpec, TopologySpec
 from spark_jobs.executor.exchange import encode_table
 from spark_jobs.executor.level_context import Message
 from spark_jobs.executor.task import REPORT, LevelTask
+from spark_jobs.sinks.writing import MARK
 from spark_jobs.state.buffers import OutputBuffers
 from tests.unit.spark_jobs.executor.layouts import epochs_to, layout_of
 
@@ -81,7 +82,7 @@ def test_a_task_on_another_node_does_nothing(home: Path, monkeypatch: pytest.Mon
     assert messages == []
     assert (report.misplaced, report.node, report.partitions) == (True, "node-2", {})
     assert list(home.iterdir()) == []
-    assert not (home.parent / "outputs").exists()
+    assert [path.name for path in (home.parent / "outputs").iterdir()] == [MARK]
 
 
 def test_a_partition_is_as_far_as_its_outputs_are_in_their_place(

@@ -12,6 +12,7 @@ import pytest
 from spark_jobs.operators.window import ROWS
 from spark_jobs.sinks.base import SinkError
 from spark_jobs.sinks.parquet import OutputFiles, partition_path
+from spark_jobs.sinks.writing import root_mark
 from tests.outputs import DEPLOYED, epochs_present, read_outputs, write_epoch
 
 INSTANT = pa.timestamp("us", tz="UTC")
@@ -19,6 +20,12 @@ WINDOW_OUTPUT = pa.schema(
     [("window_start", INSTANT), ("window_end", INSTANT), ("key", pa.string()), ("count", pa.int64()),
      ("status", pa.string())]
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _marked(tmp_path: Path) -> None:
+    """A driver has marked the directory before its tasks work."""
+    root_mark(tmp_path, force=False)
 
 
 def rows(*keys: str, start: int = 0) -> pa.Table:

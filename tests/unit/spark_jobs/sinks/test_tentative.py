@@ -15,8 +15,15 @@ from spark_jobs.sinks.compaction import remove_replaced
 from spark_jobs.sinks.parquet import OutputFiles
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.sinks.tentative import FIDELITY, tentative_path
+from spark_jobs.sinks.writing import root_mark
 from tests.outputs import DEPLOYED, write_epoch
 from tests.unit.spark_jobs.sinks.test_parquet import INSTANT, rows
+
+
+@pytest.fixture(autouse=True)
+def _marked(tmp_path: Path) -> None:
+    """A driver has marked the directory before its tasks work."""
+    root_mark(tmp_path, force=False)
 
 
 def file_of(root: Path, epoch: int) -> Path:

@@ -19,7 +19,7 @@ from spark_jobs.sinks.base import SinkError, TaskOutputs
 from spark_jobs.sinks.committed import committed_files, committed_read, deployment_directory
 from spark_jobs.sinks.parquet_sink import ParquetSink
 from spark_jobs.sinks.tentative import tentative_path
-from spark_jobs.sinks.writing import writing_directory
+from spark_jobs.sinks.writing import MARK, writing_directory
 
 DEPLOYED, EPOCH = 3, 7
 
@@ -204,3 +204,60 @@ def test_a_directory_that_cannot_be_closed_is_told(
     }
     with pytest.raises(SinkError, match=r"\.writing-1: .*Permission denied\. .*again"):
         steps[step]()
+
+
+def test_nothing_is_written_below_a_disk_that_is_gone(tmp_path: Path) -> None:
+    """What is written there would be hidden as soon as the disk is back, and the list would name it."""
+    root, disk = tmp_path / "outputs", tmp_path / "disk"
+    with driver(root, 1) as sink:
+        first = task(sink, 1)
+        first.write("Q", 0, EPOCH, rows(1))
+        assert not first.settle()
+        sink.commit(epoch=EPOCH)
+        root.rename(disk)
+        root.mkdir()
+        told = rf"{root}.* nothing is there\. Mount its disk again, .* make the empty file {root}/{MARK}"
+        with pytest.raises(SinkError, match=told):
+            task(sink, 1).write("Q", 0, EPOCH + 1, rows(2))
+        with pytest.raises(SinkError, match=told):
+            sink.commit(epoch=EPOCH + 1)
+        assert list(root.iterdir()) == []
+        with pytest.raises(SinkError, match=r"nothing of what was written is there\. Mount its disk"):
+            sink.prepare(deployed=DEPLOYED, life=2, written=True)
+        root.rmdir()
+        disk.rename(root)
+        again = task(sink, 1)
+        again.write("Q", 0, EPOCH + 1, rows(2))
+        assert not again.settle()
+        sink.commit(epoch=EPOCH + 1)
+        assert read(root) == [1, 2]
+
+
+def test_a_directory_that_was_emptied_on_purpose_is_marked_as_the_error_says(tmp_path: Path) -> None:
+    root = tmp_path / "outputs"
+    with driver(root, 1) as sink:
+        shutil.rmtree(root)
+        with pytest.raises(SinkError, match=MARK) as error:
+            task(sink, 1).write("Q", 0, EPOCH, rows(1))
+        root.mkdir()
+        (root / MARK).touch()
+        assert str(root / MARK) in error.value.hint
+        again = task(sink, 1)
+        again.write("Q", 0, EPOCH, rows(1))
+        assert not again.settle()
+        sink.commit(epoch=EPOCH)
+        assert read(root) == [1]
+
+
+def test_one_cause_is_one_problem_however_often_it_is_tried(tmp_path: Path) -> None:
+    with driver(tmp_path, 1) as sink:
+        directory = deployment_directory(tmp_path / "t", DEPLOYED) / "Q" / "partition=0" / f"epoch={EPOCH}"
+        (directory / "part.parquet").mkdir(parents=True)
+        told = set()
+        for _ in range(2):
+            writes = task(sink, 1)
+            writes.write("Q", 0, EPOCH, rows(1))
+            ((_, error),) = writes.settle().values()
+            told.add((error.where, error.what))
+        what = f"the output of Q[0] for epoch {EPOCH} cannot be written: Is a directory"
+        assert told == {(str(directory), what)}
