@@ -71,7 +71,7 @@ class Supervisor:
         self._socket.unlink(missing_ok=True)
         with open(installation.logs / "supervisord.out", "ab") as output:
             child = subprocess.Popen(
-                [sys.executable, "-m", "supervisor.supervisord", "--nodaemon", "-c", str(configuration)],
+                [sys.executable, "-m", "supervision.daemon", "--nodaemon", "-c", str(configuration)],
                 cwd=ROOT,
                 env=installation.environment_with_all_secrets,
                 stdin=subprocess.DEVNULL,
