@@ -214,6 +214,18 @@ def test_a_damaged_position_is_an_error_that_says_where(tmp_path: Path, field: s
         EpochLog(path)
 
 
+def test_a_run_has_output_once_an_epoch_of_it_is_committed(tmp_path: Path) -> None:
+    log = written(tmp_path / "t" / "epochs.log", 4, 3)
+    told = [log.has_output]
+    log.start_afresh()
+    told.append(log.has_output)
+    log.begin_after(plan(9), started_at=1.0, origin_us=1, computation=1)
+    told.append(log.has_output)
+    assert told == [True, False, False], "what a savepoint has was given out by another run"
+    log.commit(Position(10), 7.0)
+    assert EpochLog(tmp_path / "t" / "epochs.log").has_output
+
+
 def test_trimming_keeps_what_a_replay_needs(tmp_path: Path) -> None:
     path = tmp_path / "epochs.log"
     log = written(path, 9, 8)
