@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,15 +19,23 @@ from tests.unit.controlplane.incidents.conftest import deployed  # noqa: F401  (
 from workers.zookeeper import WorkerSession
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    stack = Stack(tmp_path_factory.mktemp("servers"))
+@contextmanager
+def servers_running(home: Path) -> Iterator[Stack]:
+    stack = Stack(home)
     try:
         stack.start("zookeeper")
         stack.start("redis")
         yield stack
     finally:
         stack.stop_all()
+
+
+@pytest.fixture(scope="package")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Of all files: each start takes CPU. Tests begin with an empty tree (`coordination`) and an empty Redis
+    (`stream`); what shuts others out has servers of its own (`test_closed_tree`)."""
+    with servers_running(tmp_path_factory.mktemp("servers")) as stack:
+        yield stack
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from coordination.session import CoordinationRefusedError, Session
 from domain.messages import Control, Plan
 from host import environment
 from supervision.zookeeper import tree_close
+from tests.integration.control_plane.conftest import servers_running
 from tests.integration.control_plane.stack import Stack
 
 pytestmark = pytest.mark.integration
@@ -28,6 +29,13 @@ def connected(hosts: str, secret: str) -> Session:
     made.start()
     made.require_connected(30)
     return made
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Of this file alone: what is closed here stays closed to the tests of others."""
+    with servers_running(tmp_path_factory.mktemp("closed")) as stack:
+        yield stack
 
 
 @pytest.fixture(scope="module")
