@@ -98,6 +98,9 @@ def _database() -> dict[str, Any]:
         }
         if database["NAME"] != ":memory:":
             Path(database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+        # A new connection reads the whole schema: more work than what the launcher asks twice a second. Not
+        # for long, so that a file that was exchanged is noticed.
+        database["CONN_MAX_AGE"] = 10
     else:
         database["CONN_MAX_AGE"] = 60  # of threads that stay; those of requests end (`dashboard.handler`)
         database["CONN_HEALTH_CHECKS"] = True
