@@ -64,13 +64,15 @@ def access_read(home: Path) -> Access | None:
         return None
 
 
-def access_ensure(installation: Installation) -> Access:
+def access_ensure(installation: Installation, *, migrate: bool = False) -> Access:
     """The administrator exists, with the recorded password or a new one, and has a new token; the file says
     so. An account that the file names stays as users have made it: its password is empty then if it is
-    another one, and so is the token where it is not active."""
+    another one, and so is the token where it is not active. migrate: the tables are created or updated first,
+    by the same process, since each loads all of Django."""
     known = access_read(installation.home)
     password = (known.password if known else "") or secrets.token_urlsafe(12)
     arguments = ["ensure_admin", "--username", USER, "--token", *(["--keep"] if known else [])]
+    arguments += ["--migrate"] if migrate else []
     answer = json.loads(manage(installation, *arguments, variables={"RESURGE_ADMIN_PASSWORD": password}))
     access = Access(
         url=installation.url,

@@ -154,8 +154,11 @@ def _start_and_wait(supervisor: Supervisor, programs: list[Program], progress: P
 
 
 def _database_prepare(installation: Installation, progress: Progress) -> Access:
-    manage(installation, "migrate", "--noinput", "--verbosity", "0")
-    access = access_keep(installation) or access_ensure(installation)
+    access = access_keep(installation)
+    if access is not None:
+        manage(installation, "migrate", "--noinput", "--verbosity", "0")
+    else:
+        access = access_ensure(installation, migrate=True)
     progress.say("database is ready")
     return access
 

@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from controlplane.accounts.services import admin_ensure, token_create, tokens_revoke
@@ -32,12 +33,19 @@ class Command(BaseCommand):
         parser.add_argument(
             "--replace-tokens", action="store_true", help="revoke the user's earlier tokens first"
         )
+        parser.add_argument(
+            "--migrate", action="store_true", help="create or update the tables first, as `manage.py migrate`"
+        )
         parser.add_argument("--lifetime-hours", type=float, help="the token expires after this")
 
     def handle(self, *args: Any, **options: Any) -> None:
         password = os.environ.get("RESURGE_ADMIN_PASSWORD", "")
         if not password:
             raise CommandError("set RESURGE_ADMIN_PASSWORD: the password never comes as an argument")
+        if options["migrate"]:
+            call_command(
+                "migrate", interactive=False, verbosity=0, skip_checks=False, stdout=self.stderr
+            )  # standard output is for the answer
         user, created = admin_ensure(
             username=options["username"], password=password, channel=Channel.CLI, keep=options["keep"]
         )

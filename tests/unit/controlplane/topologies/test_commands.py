@@ -143,7 +143,7 @@ def test_the_administrator_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.django_db
 def test_a_start_leaves_the_administrator_as_users_have_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESURGE_ADMIN_PASSWORD", "recorded-secret")
-    assert json.loads(run("ensure_admin", "--keep"))["created"] is True
+    assert json.loads(run("ensure_admin", "--keep", "--migrate"))["created"] is True
     user = get_user_model().objects.get()
     user.set_password("changed-secret")
     user.save()
