@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
+from itertools import islice
 from typing import ParamSpec, TypeVar
 
 import structlog
@@ -27,21 +29,35 @@ COUNTER = 1
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Subscriber = Callable[[Event], object]
+Subscriber = Callable[[Sequence[Event]], object]
 Completer = Callable[[Sequence[Change]], Sequence[Change]]
 _subscribers: list[Subscriber] = []
 _completers: list[Completer] = []
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """What an event is to tell."""
+
+    kind: EventKind | str
+    changes: Sequence[Change]
+    topology: str | None = None
+    node: str | None = None
+    incident: int | None = None
+    actor: str = "system"
+    reason: str = ""
+
+
 def events_subscribe(subscriber: Subscriber) -> None:
-    """Have `subscriber` called with every event, in the transaction that publishes it. Apps that stand above
+    """Have `subscriber` called with all events, in the transaction that publishes them. Apps that stand above
     this one register here when Django starts (`AppConfig.ready`)."""
     _subscribers.append(subscriber)
 
 
 def events_complete(completer: Completer) -> None:
-    """Have `completer` called with the changes of every event before it is recorded, in its transaction; the
-    event gets what it returns. For what follows from several entities together, such as their health."""
+    """Have `completer` called with the changes of events before they are recorded, in their transaction. The
+    events get what it returns: for each change one in its place, and after these what else has changed with
+    them. For what follows from several entities together, such as their health."""
     _completers.append(completer)
 
 
@@ -55,36 +71,62 @@ def event_publish(
     actor: str = "system",
     reason: str = "",
 ) -> Event:
-    """Record one event with the next sequence number, inside the caller's transaction.
-
-    The counter row stays locked until that transaction ends, so numbers are
-    committed in order and without gaps. Subscribers (webhooks) write what they
-    owe in the same transaction. After the commit a hint with the number
-    goes to the channel layer; consumers read the event itself from the database.
-    Raises `TransactionManagementError` outside a transaction.
-    """
-    if not connection.in_atomic_block:
-        raise transaction.TransactionManagementError(
-            f"event {kind} published outside a transaction: wrap the change and its event in one"
-        )
-    sequence = _next_sequence()
-    for completer in _completers:
-        changes = completer(changes)
-    event = Event.objects.create(
-        sequence=sequence,
-        at=timezone.now(),
-        kind=str(kind),
-        topology=topology or "",
-        node=node or "",
+    """As `events_publish`, for one."""
+    happening = Happening(
+        kind=kind,
+        changes=changes,
+        topology=topology,
+        node=node,
         incident=incident,
         actor=actor,
         reason=reason,
-        changes=list(changes),
     )
+    return events_publish([happening])[0]
+
+
+def events_publish(happenings: Sequence[Happening]) -> list[Event]:
+    """Record one event for each, with the next sequence numbers, inside the caller's transaction; as many
+    statements as for one. What has changed besides is told with the last one.
+
+    The counter row stays locked until that transaction ends, so numbers are
+    committed in order and without gaps. Subscribers (webhooks) write what they
+    owe in the same transaction. After the commit a hint with the highest number
+    goes to the channel layer; consumers read the events themselves from the database.
+    Raises `TransactionManagementError` outside a transaction.
+    """
+    if not happenings:
+        return []
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError(
+            f"event {happenings[0].kind} published outside a transaction: "
+            "wrap the change and its event in one"
+        )
+    last = _sequences_take(len(happenings))
+    changes = [change for one in happenings for change in one.changes]
+    for completer in _completers:
+        changes = [*completer(changes)]
+    events: list[Event] = []
+    at, left = timezone.now(), iter(changes)
+    for sequence, one in enumerate(happenings, last - len(happenings) + 1):
+        own = [*left] if sequence == last else [*islice(left, len(one.changes))]
+        events.append(
+            Event(
+                sequence=sequence,
+                at=at,
+                kind=str(one.kind),
+                topology=one.topology or "",
+                node=one.node or "",
+                incident=one.incident,
+                actor=one.actor,
+                reason=one.reason,
+                changes=own,
+            )
+        )
+    Event.objects.bulk_create(events)
     for subscriber in _subscribers:
-        subscriber(event)
-    transaction.on_commit(lambda: hint_send(sequence), robust=True)
-    return event
+        subscriber(events)
+    transaction.on_commit(lambda: hint_send(last), robust=True)
+    return events
 
 
 def numbering_lock() -> None:
@@ -119,12 +161,13 @@ def writing(service: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _next_sequence() -> int:
-    advanced = EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + 1)
+def _sequences_take(count: int) -> int:
+    """The last of the next `count` sequence numbers."""
+    advanced = EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + count)
     if not advanced:
         # A database whose rows were flushed: start after whatever events there are.
         _counter_create()
-        EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + 1)
+        EventCounter.objects.filter(pk=COUNTER).update(value=F("value") + count)
     return int(EventCounter.objects.values_list("value", flat=True).get(pk=COUNTER))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,11 @@ from controlplane.errors import Conflict
 from controlplane.events.choices import EventKind
 from controlplane.events.representation import Change
 from controlplane.events.services import event_publish
-from controlplane.incidents.choices import PLAN_CURRENT, IncidentState, PlanKind, PlanState
+from controlplane.incidents.choices import IncidentState, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
-from controlplane.incidents.plan_states import PLAN_EVENTS, plan_move
+from controlplane.incidents.plan_states import PLAN_EVENTS
 from controlplane.incidents.representation import entry_change, incident_change, plan_change
+from controlplane.incidents.step_plans import StepPlans
 from controlplane.nodes.choices import (
     NODE_AWAITED,
     NODE_PRESENT,
@@ -30,12 +31,7 @@ from controlplane.nodes.representation import node_change
 from controlplane.nodes.selectors import node_names_fresh
 from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
-from controlplane.topologies.failures import (
-    partitions_assign,
-    partitions_failed,
-    queries_parked,
-    topology_status_set,
-)
+from controlplane.topologies.failures import Affected
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import topology_change
 from domain.recovery.facts import MethodChosen
@@ -86,7 +82,11 @@ _SIGNIFICANCE = (
 
 
 class Application:
-    """One step of one incident, inside the caller's transaction; the incident's row is locked."""
+    """One step of one incident, inside the caller's transaction; the incident's row is locked.
+
+    What it reads and changes is of hundreds of topologies, and other writers wait for it: it is read at once,
+    and written together after all instructions.
+    """
 
     def __init__(self, incident: Incident, at: datetime) -> None:
         self.incident = incident
@@ -95,17 +95,28 @@ class Application:
         self.kinds: set[EventKind] = set()
         self.reason = ""
         self._changes: dict[tuple[str, str], Change] = {}
-        self._topologies: dict[str, Topology] = {}
-        self._names: Iterator[str] | None = None
+        self._affected = Affected()
+        self._plans = StepPlans(at)
+        self._entries: list[IncidentEntry] = []
+        self._involved: list[Topology] = []
+        self._plans_made: list[RecoveryPlan] = []
+        self._nodes_asked: list[AskForNode] = []
+        self._running_on: set[str] = set()
 
     def carry_out(self, instructions: Iterable[Instruction]) -> None:
         """Carry out `instructions` in order; raises `StalePlan`."""
-        for instruction in instructions:
+        wanted = [*instructions]
+        if not wanted:
+            return
+        self._read(wanted)
+        for instruction in wanted:
             self._ACTIONS[type(instruction)](self, instruction)
-            self.applied.changed = True
+        self.applied.changed = True
+        self._write()
 
     def finish(self) -> Applied:
         """Publish one event about everything that has changed, if anything has."""
+        self._write()
         if self.applied.changed:
             self.incident.save()
             self.add(incident_change(self.incident))
@@ -118,6 +129,45 @@ class Application:
             )
         return self.applied
 
+    def _read(self, instructions: Iterable[Instruction]) -> None:
+        """What these need to know."""
+        involved, of_rows, created = set[str](), set[str](), set[str]()
+        marked: set[tuple[str, int]] = set()
+        for one in instructions:
+            match one:
+                case Involve(topology=name):
+                    involved.add(name)
+                case CreatePlan(topology=name):
+                    created.add(name)
+                    of_rows.add(name)
+                case MarkPartitions(topology=name, state=state) if state != "restoring":
+                    of_rows.add(name)
+                case MarkParked(topology=name):
+                    of_rows.add(name)
+                case MarkPlan(topology=name, generation=generation):
+                    marked.add((name, generation))
+        self._affected.read(sorted(of_rows), rows=True)
+        self._affected.read(sorted(involved), rows=False)
+        self._plans.read(current=created, marked=marked)
+
+    def _write(self) -> None:
+        self._ask_for_all_nodes()
+        if self._involved:
+            self.incident.topologies.add(*self._involved)
+            self._involved.clear()
+        self._affected.write()
+        if not self._plans.write():
+            raise StalePlan(f"incident {self.incident.number}: a plan was moved meanwhile; look again")
+        for plan in self._plans_made:
+            self._add_plan(plan)
+        self._plans_made.clear()
+        if self._running_on:
+            self.standbys_follow(self._running_on)
+            self._running_on = set()
+        IncidentEntry.objects.bulk_create(self._entries)
+        self.add(*(entry_change(entry, incident=self.incident.number) for entry in self._entries))
+        self._entries = []
+
     def add(self, *changes: Change) -> None:
         """Later changes of an entity are merged over earlier ones, as a client would."""
         for one in changes:
@@ -129,11 +179,6 @@ class Application:
             else:
                 self._changes[key] = one
 
-    def topology(self, name: str) -> Topology:
-        if name not in self._topologies:
-            self._topologies[name] = Topology.objects.select_for_update().get(name=name)
-        return self._topologies[name]
-
     def tell(self, kind: EntryKind, text: str) -> None:
         """Add a sentence to the story besides those the machine tells."""
         self._tell(Tell(kind=kind, text=text))
@@ -141,9 +186,10 @@ class Application:
     # ---- instructions ----------------------------------------------------------------------------
 
     def _tell(self, told: Tell) -> None:
-        entry = IncidentEntry.objects.create(
+        entry = IncidentEntry(
             incident=self.incident, at=self.at, kind=told.kind, text=told.text, data=told.data
         )
+        self._entries.append(entry)
         if told.kind == "stimulus":
             self.kinds.add(EventKind.INCIDENT_GROWN)
             self.incident.reason = self.incident.reason or told.text
@@ -152,52 +198,51 @@ class Application:
         if isinstance(told.fact, MethodChosen):
             # Not only with a plan: one that waits for an approval is made by this method already.
             self._method_follow(told.fact.method)
-        self.add(entry_change(entry, incident=self.incident.number))
 
     def _involve(self, involve: Involve) -> None:
-        self.incident.topologies.add(self.topology(involve.topology))
+        self._involved.append(self._affected.topology(involve.topology))
 
     def _keep_costs(self, keep: KeepCosts) -> None:
         fixed = {name: dict(costs) for name, costs in keep.costs.items()}
         self.incident.costs = {**self.incident.costs, **fixed}
 
     def _ask_for_node(self, asked: AskForNode) -> None:
-        lost = Node.objects.filter(name=asked.lost_node).first()
-        request, created = NodeRequest.objects.get_or_create(
-            key=asked.key,
-            defaults={
-                "incident": self.incident,
-                "node_name": self._node_name_fresh,
-                "rack": lost.rack if lost else "",
-                "slots": lost.slots if lost else 1,
-                "capacity": lost.capacity if lost else 100.0,
-                "standby": lost.standby if lost else False,
-                "requested_at": self.at,
-                "attempt": asked.attempt,
-            },
-        )
-        if not created:
-            return
-        self.incident.wanted_nodes += 1
-        node, _ = Node.objects.get_or_create(
-            name=request.node_name,
-            defaults={
-                "rack": request.rack,
-                "slots": request.slots,
-                "capacity": request.capacity,
-                "standby": request.standby,
-                "provider": settings.RESURGE.provider,
-            },
-        )
-        self.add(node_change(node))
+        self._nodes_asked.append(asked)
 
-    def _node_name_fresh(self) -> str:
-        """For all that are asked for in one step the names that were ever used are read once."""
-        if self._names is None:
-            self._names = node_names_fresh()
-        return next(self._names)
+    def _ask_for_all_nodes(self) -> None:
+        """Record the requests that are not known yet, and the nodes they ask for."""
+        asked = {one.key: one for one in self._nodes_asked}
+        self._nodes_asked = []
+        if not asked:
+            return
+        known = {*NodeRequest.objects.filter(key__in=asked).values_list("key", flat=True)}
+        fresh = [one for key, one in asked.items() if key not in known]
+        if not fresh:
+            return
+        lost = {node.name: node for node in Node.objects.filter(name__in={one.lost_node for one in fresh})}
+        requests: list[NodeRequest] = []
+        nodes: list[Node] = []
+        for one, name in zip(fresh, node_names_fresh(), strict=False):
+            like = lost.get(one.lost_node) or Node()
+            wanted = {field: getattr(like, field) for field in ("rack", "slots", "capacity", "standby")}
+            requests.append(
+                NodeRequest(
+                    key=one.key,
+                    incident=self.incident,
+                    node_name=name,
+                    requested_at=self.at,
+                    attempt=one.attempt,
+                    **wanted,
+                )
+            )
+            nodes.append(Node(name=name, provider=settings.RESURGE.provider, **wanted))
+        NodeRequest.objects.bulk_create(requests)
+        Node.objects.bulk_create(nodes)
+        self.incident.wanted_nodes += len(fresh)
+        self.add(*map(node_change, nodes))
 
     def _give_up_request(self, given_up: GiveUpRequest) -> None:
+        self._ask_for_all_nodes()
         request = NodeRequest.objects.filter(key=given_up.key, state__in=NODE_REQUEST_OPEN).first()
         if request is None or not request_move(
             request, NodeRequestState.FAILED, at=self.at, error=given_up.reason
@@ -209,16 +254,13 @@ class Application:
             self.add(node_change(node))
 
     def _create_plan(self, plan: CreatePlan) -> None:
-        won = Topology.objects.filter(name=plan.topology, generation=plan.expected).update(
-            generation=plan.generation
-        )
-        if not won:
+        topology = self._affected.topology(plan.topology)
+        if topology.generation != plan.expected:
             raise StalePlan(f"{plan.topology} has another generation than {plan.expected} by now; plan again")
-        topology = self.topology(plan.topology)
-        topology.generation = plan.generation
-        for earlier in RecoveryPlan.objects.filter(topology=topology, state__in=PLAN_CURRENT):
+        self._affected.generation_begin(plan.topology, plan.generation)
+        for earlier in self._plans.current(plan.topology):
             self._move(earlier, PlanState.SUPERSEDED)
-        row = RecoveryPlan.objects.create(
+        row = RecoveryPlan(
             topology=topology,
             incident=self.incident,
             generation=plan.generation,
@@ -236,24 +278,25 @@ class Application:
             reason=plan.reason,
             explanation=dict(plan.explanation),
         )
+        self._plans.create(row)
+        self._plans_made.append(row)
         self._method_follow(row.method)
         # What moves goes on; nothing is put back to a checkpoint.
         moves = plan.kind == "move"
         if not moves:
             self.incident.checkpoints = {**self.incident.checkpoints, plan.topology: plan.checkpoint}
-            self.add(topology_status_set(topology=topology, status=TopologyStatus.RECOVERING))
+            self.add(self._affected.status_set(plan.topology, TopologyStatus.RECOVERING))
         self.add(
-            *partitions_assign(
-                topology=topology,
-                assignment=plan.assignment,
-                states={} if moves else dict.fromkeys(plan.restore, PartitionState.RESTORING),
+            *self._affected.assign(
+                plan.topology,
+                plan.assignment,
+                {} if moves else dict.fromkeys(plan.restore, PartitionState.RESTORING),
                 whole=True,
             ),
             topology_change(topology, only=("generation",)),
-            plan_change(row, topology=topology.name, incident=self.incident.number),
         )
         self.applied.publish.append(plan.topology)
-        self.standbys_follow(plan.assignment.values())
+        self._running_on.update(plan.assignment.values())
 
     def standbys_follow(self, names: Iterable[str]) -> None:
         """A standby that got partitions is none any more; as many of the nodes that were asked for, and have
@@ -288,7 +331,7 @@ class Application:
             self.incident.method = RecoveryMethod(method)
 
     def _mark_plan(self, mark: MarkPlan) -> None:
-        row = RecoveryPlan.objects.filter(topology__name=mark.topology, generation=mark.generation).first()
+        row = self._plans.get(mark.topology, mark.generation)
         if row is not None and row.incident_id == self.incident.pk:
             if mark.state == "caught_up":
                 self._caught_up(row)
@@ -303,7 +346,7 @@ class Application:
             self._add_plan(row)
 
     def _move(self, row: RecoveryPlan, to: PlanState) -> None:
-        if not plan_move(row, to, at=self.at):
+        if not self._plans.move(row, to):
             return
         self.kinds.add(PLAN_EVENTS[to])
         if to is PlanState.APPLIED and row.kind != PlanKind.MOVE:
@@ -321,20 +364,19 @@ class Application:
         self.add(plan_change(row, topology=row.topology.name, incident=incident))
 
     def _mark_partitions(self, mark: MarkPartitions) -> None:
-        topology = self.topology(mark.topology)
         if mark.state == "failed":
-            self.add(*partitions_failed(topology=topology, partitions=mark.partitions or ()))
+            self.add(*self._affected.fail(mark.topology, mark.partitions or ()))
             return
         if mark.state == "restoring":
             return  # the plan that restores them has set it
         labels = mark.partitions
         if labels is None:
-            labels = frozenset(row.label for row in topology.partitions.all())
+            labels = frozenset(self._affected.rows(mark.topology).partitions)
         states = dict.fromkeys(labels, PartitionState(mark.state))
-        self.add(*partitions_assign(topology=topology, assignment={}, states=states))
+        self.add(*self._affected.assign(mark.topology, {}, states))
 
     def _mark_parked(self, mark: MarkParked) -> None:
-        self.add(*queries_parked(topology=self.topology(mark.topology), queries=mark.queries))
+        self.add(*self._affected.park(mark.topology, mark.queries))
 
     def _ask_for_checkpoint(self, asked: AskForCheckpoint) -> None:
         self.applied.checkpoint.append(asked.topology)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from operator import attrgetter
 
 import structlog
 from django.conf import settings
@@ -16,7 +17,7 @@ from controlplane.errors import Conflict
 from controlplane.events.audit import audit_record
 from controlplane.events.choices import Channel, EventKind
 from controlplane.events.pace import round_begins
-from controlplane.events.services import event_publish, writing
+from controlplane.events.services import Happening, event_publish, events_publish, writing
 from controlplane.events.tasks import INCIDENT_STEP, task_send_on_commit
 from controlplane.incidents.choices import IncidentTrigger
 from controlplane.incidents.loading import nodes_hosting
@@ -33,7 +34,7 @@ from controlplane.nodes.choices import (
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import STANDING, node_change
 from controlplane.nodes.selectors import node_get
-from controlplane.nodes.states import node_move, request_move
+from controlplane.nodes.states import node_move, nodes_move, request_move
 from controlplane.topologies.bulk import rows_update
 from controlplane.topologies.choices import TOPOLOGY_LIVE
 from controlplane.topologies.models import Partition
@@ -129,8 +130,8 @@ def nodes_heartbeat(*, stats: Iterable[NodeStats], at: datetime) -> None:
 @writing
 def nodes_suspect(*, evidence: Mapping[str, str]) -> None:
     """Record nodes as suspect (name -> evidence); their partitions still count as running."""
-    for node in Node.objects.filter(name__in=evidence).order_by("name"):
-        _move_and_tell(node, NodeState.SUSPECT, EventKind.NODE_SUSPECT, reason=evidence[node.name])
+    suspect = nodes_move(Node.objects.filter(name__in=evidence), NodeState.SUSPECT)
+    _tell(suspect, EventKind.NODE_SUSPECT, evidence)
 
 
 @writing
@@ -141,14 +142,25 @@ def node_trust(*, name: str, evidence: str) -> None:
         _move_and_tell(node, NodeState.ALIVE, EventKind.NODE_UPDATED, reason=evidence)
 
 
-def _move_and_tell(node: Node, to: NodeState, kind: EventKind, *, reason: str, actor: str = "") -> bool:
-    """Move a node and publish the event of it; False where its state does not allow the move."""
-    if not node_move(node, to):
-        return False
-    event_publish(
-        kind=kind, node=node.name, changes=[node_change(node, only=STANDING)], actor=actor, reason=reason
+def _move_and_tell(node: Node, to: NodeState, kind: EventKind, *, reason: str, actor: str = "") -> None:
+    """Move a node, if its state allows it, and publish the event of it."""
+    _tell(nodes_move([node], to), kind, {node.name: reason}, actor=actor)
+
+
+def _tell(nodes: Iterable[Node], kind: EventKind, reasons: Mapping[str, str], *, actor: str = "") -> None:
+    """Publish an event of each of these nodes, which have moved."""
+    events_publish(
+        [
+            Happening(
+                kind=kind,
+                node=node.name,
+                changes=[node_change(node, only=STANDING)],
+                actor=actor,
+                reason=reasons[node.name],
+            )
+            for node in sorted(nodes, key=attrgetter("name"))
+        ]
     )
-    return True
 
 
 @writing
@@ -159,19 +171,20 @@ def nodes_lost(*, evidence: Mapping[str, str], at: datetime, left: bool = False)
     nodes that left as the installation stopped, and do not come back with what ran there.
     """
     hosting = nodes_hosting()
-    lost: dict[str, str] = {}
     known = Node.objects.select_for_update().filter(name__in=evidence)
     if left:
         known = known.filter(name__in=hosting, state=NodeState.LEFT)
     else:
         known = known.exclude(state__in=NODE_GONE)
+    in_order: list[Node] = []
+    given_up: list[Node] = []
     for node in known.order_by("name"):
         gone_in_order = node.state == NodeState.DRAINING and node.name not in hosting
-        to = NodeState.LEFT if gone_in_order else NodeState.LOST
-        kind = EventKind.NODE_LEFT if gone_in_order else EventKind.NODE_LOST
-        moved = _move_and_tell(node, to, kind, reason=evidence[node.name])
-        if moved and not gone_in_order:
-            lost[node.name] = evidence[node.name]
+        (in_order if gone_in_order else given_up).append(node)
+    _tell(nodes_move(in_order, NodeState.LEFT), EventKind.NODE_LEFT, evidence)
+    moved = nodes_move(given_up, NodeState.LOST)
+    _tell(moved, EventKind.NODE_LOST, evidence)
+    lost = {node.name: evidence[node.name] for node in sorted(moved, key=attrgetter("name"))}
     if not lost:
         return None
     return incident_open_or_grow(events=[NodesLost(at=at.timestamp(), nodes=lost)], at=at)
@@ -180,8 +193,8 @@ def nodes_lost(*, evidence: Mapping[str, str], at: datetime, left: bool = False)
 @writing
 def nodes_leave(*, reason: str) -> None:
     """Record that every present node leaves in good order, so that its absence is no failure."""
-    for node in Node.objects.select_for_update().filter(state__in=NODE_PRESENT):
-        _move_and_tell(node, NodeState.LEFT, EventKind.NODE_LEFT, reason=reason)
+    left = nodes_move(Node.objects.filter(state__in=NODE_PRESENT), NodeState.LEFT)
+    _tell(left, EventKind.NODE_LEFT, {node.name: reason for node in left})
 
 
 # ---- asked for by an operator --------------------------------------------------------------------

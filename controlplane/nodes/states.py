@@ -7,7 +7,7 @@ transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from controlplane.nodes.choices import NodeRequestState, NodeState
@@ -46,6 +46,18 @@ def node_move(node: Node, to: NodeState) -> bool:
         return False
     node.state = to
     return True
+
+
+def nodes_move(nodes: Iterable[Node], to: NodeState) -> list[Node]:
+    """As `node_move`, for many at once, inside the caller's transaction; those that have moved."""
+    before = [state for state, allowed in NODE_MOVES.items() if to in allowed]
+    known = {node.pk: node for node in nodes}
+    rows = Node.objects.select_for_update().filter(pk__in=known, state__in=before).order_by("pk")
+    moved = [known[pk] for pk in rows.values_list("pk", flat=True)]
+    Node.objects.filter(pk__in=[node.pk for node in moved]).update(state=to)
+    for node in moved:
+        node.state = to
+    return moved
 
 
 def request_move(request: NodeRequest, to: NodeRequestState, *, at: datetime, error: str = "") -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -51,7 +51,7 @@ class Standing:
 
 @dataclass(slots=True)
 class Rows:
-    """The partitions and queries of one topology by partition id, loaded with three queries."""
+    """The partitions and queries of one topology by partition id."""
 
     topology: Topology
     partitions: dict[str, Partition]
@@ -60,13 +60,20 @@ class Rows:
 
     @classmethod
     def load(cls, topology: Topology) -> Rows:
-        partitions = {row.label: row for row in Partition.objects.filter(topology=topology)}
-        labels = {row.pk: label for label, row in partitions.items()}
-        queries = {
-            labels[row.partition_id]: row
-            for row in Query.objects.filter(topology=topology).order_by("partition_id")
-        }
-        return cls(topology, partitions, queries, NodeIndex.load())
+        return cls.load_many([topology])[topology.name]
+
+    @classmethod
+    def load_many(cls, topologies: Collection[Topology], nodes: NodeIndex | None = None) -> dict[str, Rows]:
+        """By the name of the topology, with as many queries as for one. nodes: as they are known already."""
+        nodes = nodes or NodeIndex.load()
+        found = {topology.pk: cls(topology, {}, {}, nodes) for topology in topologies}
+        labels: dict[int, str] = {}
+        for partition in Partition.objects.filter(topology__in=found):
+            labels[partition.pk] = partition.label
+            found[partition.topology_id].partitions[partition.label] = partition
+        for query in Query.objects.filter(topology__in=found).order_by("partition_id"):
+            found[query.topology_id].queries[labels[query.partition_id]] = query
+        return {rows.topology.name: rows for rows in found.values()}
 
     def changes(self) -> list[Change]:
         """Upserts of every row, as the snapshot has them."""

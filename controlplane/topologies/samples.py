@@ -12,9 +12,16 @@ from controlplane.topologies.rows import Rows
 
 def sample_take(rows: Rows, *, at: datetime) -> Change:
     """Keep how many are available now; returns the change for the caller's event."""
+    sample = sample_of(rows, at=at)
+    sample.save()
+    return sample_change(sample, topology=rows.topology.name)
+
+
+def sample_of(rows: Rows, *, at: datetime) -> AvailabilitySample:
+    """How many are available now; to be stored by the caller."""
     queries = rows.queries.values()
     total = sum(query.priority for query in queries)
-    sample = AvailabilitySample.objects.create(
+    return AvailabilitySample(
         topology=rows.topology,
         # Milliseconds, as on the wire: the sample's key is its time.
         at=at.astimezone(UTC).replace(microsecond=at.microsecond // 1000 * 1000),
@@ -23,4 +30,3 @@ def sample_take(rows: Rows, *, at: datetime) -> Change:
         weighted=sum(query.priority for query in queries if query.available) / total if total else 0.0,
         tentative=rows.tentative(),
     )
-    return sample_change(sample, topology=rows.topology.name)

@@ -5,6 +5,8 @@ So an event and its deliveries are committed together or not at all. Publishers 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from controlplane.events.models import Event
 from controlplane.events.tasks import WEBHOOK_SEND, task_send_on_commit
 from controlplane.topologies.models import Topology
@@ -12,36 +14,36 @@ from controlplane.webhooks.choices import KINDS
 from controlplane.webhooks.models import Delivery, Webhook
 
 
-def deliveries_write(event: Event) -> list[Delivery]:
-    """Create a delivery for each webhook that `event` concerns; at most three queries.
+def deliveries_write(events: Sequence[Event]) -> list[Delivery]:
+    """Create a delivery for each webhook that one of `events` concerns; few queries, however many there are.
 
     The caller holds the lock that numbers events. Changing a webhook takes it as well (`services`), so
     the webhooks read here cannot be disabled before the caller's commit.
     """
-    if event.kind not in KINDS:
+    events = [event for event in events if event.kind in KINDS]
+    if not events:
         return []
-    candidates = [
-        webhook
-        for webhook in Webhook.objects.filter(enabled=True).only("pk", "kinds", "topologies").order_by("pk")
-        if event.kind in webhook.kinds
-    ]
-    concerned = _topologies(event) if any(webhook.topologies for webhook in candidates) else set()
-    deliveries = [
-        Delivery(
-            webhook=webhook,
-            kind=event.kind,
-            sequence=event.sequence,
-            topology=event.topology,
-            due_at=event.at,
-            created_at=event.at,
-        )
-        for webhook in candidates
-        if not webhook.topologies or not concerned or concerned & set(webhook.topologies)
-    ]
+    enabled = [*Webhook.objects.filter(enabled=True).only("pk", "kinds", "topologies").order_by("pk")]
+    deliveries: list[Delivery] = []
+    for event in events:
+        candidates = [webhook for webhook in enabled if event.kind in webhook.kinds]
+        concerned = _topologies(event) if any(webhook.topologies for webhook in candidates) else set()
+        deliveries += [
+            Delivery(
+                webhook=webhook,
+                kind=event.kind,
+                sequence=event.sequence,
+                topology=event.topology,
+                due_at=event.at,
+                created_at=event.at,
+            )
+            for webhook in candidates
+            if not webhook.topologies or not concerned or concerned & set(webhook.topologies)
+        ]
     if deliveries:
         Delivery.objects.bulk_create(deliveries)
-    for delivery in deliveries:
-        task_send_on_commit(WEBHOOK_SEND, delivery.webhook_id)
+    for webhook_id in dict.fromkeys(delivery.webhook_id for delivery in deliveries):
+        task_send_on_commit(WEBHOOK_SEND, webhook_id)
     return deliveries
 
 

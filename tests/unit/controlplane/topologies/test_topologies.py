@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from controlplane.checkpoints.models import Checkpoint
@@ -28,7 +29,7 @@ from controlplane.lifecycle.topologies import (
 from controlplane.nodes.choices import NodeState
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import PartitionState, QueryStatus, TopologyStatus
-from controlplane.topologies.failures import partitions_assign, partitions_failed
+from controlplane.topologies.failures import Affected
 from controlplane.topologies.models import Partition, Problem, Query, Topology
 from controlplane.topologies.services import topology_create, topology_delete, topology_update
 from controlplane.topologies.telemetry import driver_status_apply, topology_stopped
@@ -406,14 +407,17 @@ def test_deletion_removes_every_trace_from_the_snapshot(topology: Topology) -> N
 
 def test_failed_partitions_take_their_queries_with_them(topology: Topology) -> None:
     deployed = deploy()
-    changes = partitions_failed(topology=deployed, partitions=["O0[1]"])
+    affected = Affected()
+    with transaction.atomic():
+        changes = affected.fail("counts", ["O0[1]"])
+        affected.write()
     assert {change["key"] for change in changes if change["entity"] != "sample"} == {"counts", "counts/O0[1]"}
     assert [change["entity"] for change in changes].count("sample") == 1
     states = {row.partition.label: row.status for row in Query.objects.select_related("partition")}
     assert states == {"O0[0]": "starting", "O0[1]": QueryStatus.FAILED, "O1[0]": "starting"}
+    deployed.refresh_from_db()
     assert deployed.status == TopologyStatus.DEGRADED
-    partitions_assign(
-        topology=deployed, assignment={"O0[1]": "node-4"}, states={"O0[1]": PartitionState.RESTORING}
-    )
+    affected.assign("counts", {"O0[1]": "node-4"}, {"O0[1]": PartitionState.RESTORING})
+    affected.write()
     row = deployed.partitions.select_related("node").get(operator="O0", index=1)
     assert (row.node.name, row.state) == ("node-4", "restoring")
