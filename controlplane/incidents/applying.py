@@ -17,7 +17,7 @@ from controlplane.events.services import event_publish
 from controlplane.incidents.choices import IncidentState, PlanKind, PlanState
 from controlplane.incidents.models import Incident, IncidentEntry, RecoveryPlan
 from controlplane.incidents.plan_states import PLAN_EVENTS
-from controlplane.incidents.representation import entry_change, incident_change, plan_change
+from controlplane.incidents.representation import entry_change, incident_change, plan_change, plan_moved
 from controlplane.incidents.step_plans import StepPlans
 from controlplane.nodes.choices import (
     NODE_AWAITED,
@@ -159,7 +159,7 @@ class Application:
         if not self._plans.write():
             raise StalePlan(f"incident {self.incident.number}: a plan was moved meanwhile; look again")
         for plan in self._plans_made:
-            self._add_plan(plan)
+            self.add(plan_change(plan, topology=plan.topology.name, incident=self.incident.number))
         self._plans_made.clear()
         if self._running_on:
             self.standbys_follow(self._running_on)
@@ -361,7 +361,7 @@ class Application:
 
     def _add_plan(self, row: RecoveryPlan) -> None:
         incident = row.incident.number if row.incident is not None else None
-        self.add(plan_change(row, topology=row.topology.name, incident=incident))
+        self.add(plan_moved(row, topology=row.topology.name, incident=incident))
 
     def _mark_partitions(self, mark: MarkPartitions) -> None:
         if mark.state == "failed":

@@ -28,6 +28,8 @@ PLAN_FIELDS = (
 )
 """Likewise of a plan; a large one is told without what outgrows everything else (`plan_change`)."""
 
+PLAN_MOVED = tuple(name for name in PLAN_FIELDS if name != "explanation")
+
 ENTRY_STORED = ("at", "kind", "text", "data")
 ENTRY_FIELDS = ("incident", *ENTRY_STORED)
 """Likewise of a line of the story, which is told without workings (`entry_change`)."""
@@ -74,19 +76,15 @@ def entry_change(entry: IncidentEntry, *, incident: int) -> Change:
 
 def plan_change(plan: RecoveryPlan, *, topology: str, incident: int | None) -> Change:
     """`incident` is its number. Of a large assignment only what the plan restores is told."""
-    assignment, explanation = plan.assignment, plan.explanation
+    explanation = without_workings(plan.explanation) if len(plan.assignment) > LARGE else plan.explanation
+    moved = plan_moved(plan, topology=topology, incident=incident)
+    return {**moved, "fields": {**(moved["fields"] or {}), "explanation": explanation}}
+
+
+def plan_moved(plan: RecoveryPlan, *, topology: str, incident: int | None) -> Change:
+    """Of one that clients know: its explanation, which is long, stays as it is."""
+    assignment = plan.assignment
     if len(assignment) > LARGE:
         assignment = {label: assignment[label] for label in plan.restore if label in assignment}
-        explanation = without_workings(explanation)
-    return change(
-        "plan",
-        f"{topology}/{plan.generation}",
-        shown(
-            plan,
-            PLAN_FIELDS,
-            topology=topology,
-            incident=incident,
-            assignment=assignment,
-            explanation=explanation,
-        ),
-    )
+    fields = shown(plan, PLAN_MOVED, topology=topology, incident=incident, assignment=assignment)
+    return change("plan", f"{topology}/{plan.generation}", fields)

@@ -14,8 +14,12 @@ from controlplane.incidents.choices import PLAN_CURRENT, PlanState
 from controlplane.incidents.models import RecoveryPlan
 from controlplane.incidents.plan_states import PlanMoves
 
-NOT_NEEDED = ("topology__spec", "topology__deployed_spec", "incident__summary", "incident__costs")
-"""Columns that are long, and that no plan is told with."""
+NOT_NEEDED = (
+    "explanation",
+    *("topology__spec", "topology__deployed_spec"),
+    *("incident__summary", "incident__costs", "incident__forecast"),
+)
+"""Columns that are long, and that nothing is told of when plans move."""
 
 
 class StepPlans:

@@ -127,10 +127,10 @@ class Part:
                 "gap": self.proposal.gap,
                 "proven": self.proposal.proven,
                 "candidates": self.proposal.candidates,
-                "alternatives": list(self.proposal.alternatives),
+                "alternatives": self._alternatives(),
                 "note": self.proposal.note,
                 "max_utilisation": round(self.max_utilisation, 4),
-                "planned_load_percent": {name: round(load, 1) for name, load in self.placement.load.items()},
+                "planned_load_percent": self._load(),
                 "placed": mine,
                 "explanations": self._explanations(),
             },
@@ -139,6 +139,22 @@ class Part:
     def _priority(self, points: int) -> float:
         """Points in units of priority; a whole number where all queries count for theirs."""
         return points if self.points == 1 else round(points / self.points, 2)
+
+    def _alternatives(self) -> list[dict[str, Any]]:
+        """Of its queries. With those of hundreds of topologies, each plan would name all that are down."""
+        return [
+            {
+                "queries": list(self._mine(one["queries"])),
+                "value": self._priority(one["value"]),
+                "cost": one["cost"],
+            }
+            for one in self.proposal.alternatives
+        ]
+
+    def _load(self) -> dict[str, float]:
+        """Of the nodes on which the topology runs."""
+        nodes = {*self.assignment.values()}
+        return {name: round(load, 1) for name, load in self.placement.load.items() if name in nodes}
 
     def _explanations(self) -> list[dict[str, Any]]:
         prefix, tentative = full_name(self.case.name, ""), self.situation.tentative(self.case.name)
