@@ -18,10 +18,11 @@ from controlplane.nodes.choices import NODE_PRESENT, NODE_USABLE
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.topologies.capacity import PERCENT, cpu_model_read
 from controlplane.topologies.choices import Desired, QueryStatus, TopologyStatus
-from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.graphs import graph_of_text
 from controlplane.topologies.models import PLANNED_CPU, FlowRates, Partition, Query, Topology
 from controlplane.topologies.policies import policy_of, tentative_above
 from controlplane.topologies.rates import flows_of, rates_of
+from controlplane.topologies.selectors import SPEC_OF_TOPOLOGY
 from controlplane.tuple_rows import tuple_rows
 from domain.planning import UniformDelay
 from domain.recovery.facts import facts_read
@@ -118,16 +119,16 @@ def entries_load(incident: Incident) -> Iterator[Any]:
     return tuple_rows(rows, "pk", "at", "kind", "text", fact=recorded)
 
 
-def _homes(plan: RecoveryPlan | None) -> dict[str, str]:
+def _homes(plan: RecoveryPlan | None, partitions: int) -> dict[str, str]:
     """Where each partition ran under this plan; an aborted incident can have left some out of it, and then
     older plans of the same run tell."""
     homes: dict[str, str] = {}
     while plan is not None:
         homes = {**plan.assignment, **homes}
-        if plan.begins_deployment or len(homes) == len(graph_of(plan.topology.spec).partitions):
+        if plan.begins_deployment or len(homes) == partitions:
             break
-        older = plans_made().filter(topology=plan.topology, generation__lt=plan.generation)
-        plan = older.select_related("topology").order_by("-generation").first()
+        older = plans_made().filter(topology=plan.topology_id, generation__lt=plan.generation)
+        plan = older.defer("explanation").order_by("-generation").first()
     return homes
 
 
@@ -142,10 +143,21 @@ def plans_made() -> QuerySet[RecoveryPlan]:
     )
 
 
+LONG = ("explanation", SPEC_OF_TOPOLOGY, "topology__deployed_spec")
+"""Of a plan: hundreds of them are read at each step."""
+
+
 def plans_newest(*, other_than: Incident | None = None) -> dict[str, RecoveryPlan]:
     """Topology name -> its plan of the highest generation. other_than: leave out those of this incident."""
-    newest = plans_last(other_than=other_than).select_related("topology").defer("explanation")
+    newest = plans_last(other_than=other_than).select_related("topology").defer(*LONG)
     return {plan.topology.name: plan for plan in newest}
+
+
+def _plans_before(newest: dict[str, RecoveryPlan], incident: Incident) -> dict[str, RecoveryPlan]:
+    """Topology name -> its newest plan that is none of the incident's."""
+    if all(plan.incident_id != incident.pk for plan in newest.values()):
+        return newest
+    return plans_newest(other_than=incident)
 
 
 def plans_last(*, other_than: Incident | None = None) -> QuerySet[RecoveryPlan]:
@@ -174,17 +186,20 @@ def deployments_load(
 
     incident: the one to be recovered; what its own plans did is not where a partition is at home.
     """
-    topologies = {topology.pk: topology for topology in deployed_topologies() if topology.name in newest}
-    before = plans_newest(other_than=incident) if incident is not None else newest
+    rows = deployed_topologies().defer("spec", "deployed_spec")
+    rows = rows.annotate(spec_text=Cast("spec", TextField()))
+    topologies = {topology.pk: topology for topology in rows if topology.name in newest}
+    graphs = {pk: graph_of_text(topology.spec_text) for pk, topology in topologies.items()}
+    before = _plans_before(newest, incident) if incident is not None else newest
     since = deploy_generations()
     deployments = {
         pk: Deployment(
-            topology=graph_of(topology.spec),
+            topology=graphs[pk],
             generation=topology.generation,
             assignment=placed(newest[topology.name], topology),
             taken=taken_over(newest[topology.name], topology),
             policy=policy_of(topology),
-            homes=_homes(before.get(topology.name)),
+            homes=_homes(before.get(topology.name), len(graphs[pk].partitions)),
             before=before[topology.name].generation if topology.name in before else 0,
             deployed=since.get(pk, 0),
             latest=_begun_with(topology),
@@ -229,7 +244,7 @@ def _begun_with(topology: Topology) -> int:
 
 def _tentative_load(topologies: Mapping[int, Topology], deployments: Mapping[int, Deployment]) -> None:
     """What queries give that go on without lost inputs, where policies say that any do."""
-    above = {pk: tentative_above(topology) for pk, topology in topologies.items()}
+    above = {pk: tentative_above(topology, deployments[pk].topology) for pk, topology in topologies.items()}
     above = {pk: queries for pk, queries in above.items() if queries}
     if not above:
         return

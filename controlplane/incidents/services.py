@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 import structlog
-from django.db.models import Max
+from django.db.models import Max, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from controlplane.errors import Conflict, Missing
@@ -39,7 +40,7 @@ from controlplane.incidents.restoring import deployment_named, restorable
 from controlplane.incidents.selectors import incidents_open, placed_since_deploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.choices import Desired, RecoveryMethod
-from controlplane.topologies.graphs import graph_of
+from controlplane.topologies.graphs import graph_of_text
 from controlplane.topologies.models import Query, Topology
 from domain.availability import Milestones, milestones
 from domain.recovery.events import (
@@ -235,13 +236,14 @@ def _note_failed_queries(
     failed = {name: set(labels) for name, labels in incident.summary.get("failed_queries", {}).items()}
     returned = dict(incident.summary.get("returned", {}))
     newest = plans_newest()
-    for topology in deployed_topologies():
+    deployed = deployed_topologies().defer("spec", "deployed_spec")
+    for topology in deployed.annotate(spec_text=Cast("spec", TextField())):
         plan = newest.get(topology.name)
         if plan is None:
             continue
         partitions = {label for label, node in placed(plan, topology).items() if node in lost_nodes}
         partitions |= lost_partitions[topology.name]
-        down = graph_of(topology.spec).failed_queries(partitions) if partitions else []
+        down = graph_of_text(topology.spec_text).failed_queries(partitions) if partitions else []
         if down:
             failed.setdefault(topology.name, set()).update(down)
             for label in down:

@@ -30,6 +30,7 @@ from controlplane.replication.answering import USUAL_PLANNER, budget_of
 from controlplane.replication.models import ReplicaPlacement
 from controlplane.replication.selectors import measured_load
 from controlplane.topologies.choices import ReplicationMode, TentativeOutput, TopologyStatus
+from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from controlplane.topologies.policies import NO_REPLICAS, tentative_above
 from controlplane.topologies.representation import topology_change
@@ -94,7 +95,7 @@ def replicas_look(name: str) -> None:
         return
     row = row or ReplicaPlacement(topology=topology)
     incidents = _incidents()
-    found, tentative = _found(topology, row), tentative_above(topology)
+    found, tentative = _found(topology, row), tentative_above(topology, graph_of(topology.spec))
     fields = {**_fields(found), "tentative": tentative}
     if any(getattr(row, field) != value for field, value in fields.items()):
         _store(topology=topology, fields=fields, revision=row.revision, incidents=incidents)

@@ -14,12 +14,18 @@ from domain.topology import TopologySpec, spec_decoder
 
 def graph_of(spec: dict[str, Any]) -> TopologyGraph:
     """The graph of a specification that was validated when it was accepted."""
-    return graph_of_text(json.dumps(spec, sort_keys=True))
+    return _graph(json.dumps(spec, sort_keys=True))
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=2_048)
 def graph_of_text(text: str) -> TopologyGraph:
-    """The same, of a specification as the database keeps it."""
+    """The same graph, of the specification as the database keeps it: neither is the text read, nor is it
+    written anew to find the graph."""
+    return graph_of(json.loads(text))
+
+
+@lru_cache(maxsize=2_048)
+def _graph(text: str) -> TopologyGraph:
     return TopologyGraph(spec_decoder.decode(text))
 
 

@@ -10,7 +10,6 @@ from django.conf import settings
 
 from controlplane.errors import Invalid
 from controlplane.topologies.choices import Desired, TentativeOutput
-from controlplane.topologies.graphs import graph_of
 from controlplane.topologies.models import Topology
 from controlplane.topologies.representation import POLICY_FIELDS
 from domain.recovery.policy import RecoveryPolicy
@@ -108,11 +107,10 @@ def _unrepeatable(graph: Graph) -> str:
     return ", ".join(one.name for one in graph.operators if not one.repeatable)
 
 
-def tentative_above(topology: Topology) -> dict[str, float]:
+def tentative_above(topology: Topology, graph: Graph) -> dict[str, float]:
     """Operators whose queries go on without lost inputs -> the fidelity that their output must be above."""
     if topology.tentative_output != TentativeOutput.ON or topology.desired == Desired.STOPPED:
         return {}
-    graph = graph_of(topology.spec)
     if not graph.deterministic or graph.spec.bounded:
         return {}
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 Tone = Literal["good", "busy", "warn", "bad", "idle", "done"]
@@ -24,7 +24,10 @@ class Health:
     note: str = ""
 
     def fields(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in _FIELDS}
+
+
+_FIELDS = tuple(field.name for field in fields(Health))
 
 
 def counted(number: float, one: str, many: str = "") -> str:
