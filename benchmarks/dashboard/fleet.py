@@ -7,6 +7,7 @@ plans: all of it through the services that the workers call. What gathers over h
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from controlplane.lifecycle.nodes import node_register, nodes_heartbeat, nodes_l
 from controlplane.lifecycle.topologies import topology_deploy
 from controlplane.nodes.models import Node
 from controlplane.topologies.graphs import graph_of
-from controlplane.topologies.models import Topology
+from controlplane.topologies.models import Partition, Topology
 from controlplane.topologies.services import topology_create
 from controlplane.topologies.telemetry import topology_metrics_apply
 from domain.messages import (
@@ -36,6 +37,7 @@ from domain.messages import (
     QueryMetrics,
 )
 from domain.recovery.events import DriverReported, Event, Looked, PlanPublished
+from domain.topology import partition_id
 from workers.availabilities import Availabilities
 
 OPERATOR: dict[str, Any] = {"actor": "kim", "reason": "the fleet of the benchmark", "channel": Channel.CLI}
@@ -53,10 +55,23 @@ class FleetSize:
     topologies: int = 10
 
 
-class Fleet:
-    """Writes the fleet. `grow` may be called again with a larger size."""
+def _spec_large(name: str) -> dict[str, Any]:
+    return spec_flat(name) if name == "flat" else spec_wide(name)
 
-    def __init__(self) -> None:
+
+class Fleet:
+    """Writes the fleet. `grow` may be called again with a larger size. spec: of the topology of a name;
+    capacity: of a node, and busy: what a partition takes of it, so that nodes are 60 % busy."""
+
+    def __init__(
+        self,
+        spec: Callable[[str], dict[str, Any]] = _spec_large,
+        *,
+        capacity: int = 100,
+        busy: float = BUSY,
+        beats: int = BEATS,
+    ) -> None:
+        self._spec, self._capacity, self._busy, self._beats = spec, capacity, busy, beats
         self._availabilities = Availabilities()
         self._random = random.Random(11)
         newest = Topology.objects.aggregate(newest=Max("head_epoch"))["newest"]
@@ -69,13 +84,13 @@ class Fleet:
             step()
         for number in range(Topology.objects.count(), size.topologies):
             name = f"region-{number}" if number else "flat"
-            topology_create(spec=spec_wide(name) if number else spec_flat(name), **OPERATOR)
+            topology_create(spec=self._spec(name), **OPERATOR)
             topology_deploy(name=name, **OPERATOR)
             plan_mark_published(topology=name, generation=1)
             self.report(name)
             plan_mark_applied(topology=name, generation=1)
             step()
-        for _ in range(BEATS):
+        for _ in range(self._beats):
             self.beat()
             step()
         for name in self.topologies():
@@ -125,21 +140,7 @@ class Fleet:
         nodes_lost(evidence=dict.fromkeys(names, evidence), at=timezone.now())
         number = int(Incident.objects.order_by("-number")[0].number)
         at = timezone.now().timestamp()
-        seen: list[Event] = []
-        for topology in Topology.objects.all():
-            absent = frozenset(topology.partitions.filter(state="failed").values_list("operator", "index"))
-            seen.append(
-                DriverReported(
-                    at=at,
-                    topology=topology.name,
-                    generation=topology.generation,
-                    state="degraded",
-                    head=self._epoch,
-                    committed=self._epoch,
-                    checkpoint=topology.checkpoint_epoch,
-                    absent=frozenset(f"{operator}[{index}]" for operator, index in absent),
-                )
-            )
+        seen = self.degraded()
         incident_advance(number=number, events=[*seen, Looked(at=at)])
         published = [
             PlanPublished(at=at, topology=plan.topology.name, generation=plan.generation)
@@ -147,6 +148,26 @@ class Fleet:
         ]
         incident_advance(number=number, events=[*published, Looked(at=at)])
         return number
+
+    def degraded(self) -> list[Event]:
+        """What the drivers say once they miss partitions."""
+        at, failed = timezone.now().timestamp(), defaultdict[int, set[str]](set)
+        rows = Partition.objects.filter(state="failed")
+        for topology, operator, index in rows.values_list("topology_id", "operator", "index"):
+            failed[topology].add(partition_id(operator, index))
+        return [
+            DriverReported(
+                at=at,
+                topology=topology.name,
+                generation=topology.generation,
+                state="degraded",
+                head=self._epoch,
+                committed=self._epoch,
+                checkpoint=topology.checkpoint_epoch,
+                absent=frozenset(failed[topology.pk]),
+            )
+            for topology in Topology.objects.defer("spec", "deployed_spec")
+        ]
 
     def _node_register(self, number: int) -> None:
         now = timezone.now()
@@ -156,7 +177,7 @@ class Fleet:
                 address=f"10.1.{number // 250}.{number % 250}",
                 rack=f"rack-{1 + (number - 1) // PER_RACK}",
                 slots=16,
-                capacity=100,
+                capacity=self._capacity,
                 pid=number,
                 session="a1",
                 registered_at=now.timestamp(),
@@ -191,7 +212,7 @@ class Fleet:
                 label: PartitionMetrics(
                     epoch=self._epoch,
                     node=node,
-                    cost=BUSY * rng.uniform(0.9, 1.1),
+                    cost=self._busy * rng.uniform(0.9, 1.1),
                     rows_in=rng.randrange(900, 1_100),
                     rows_out=rng.randrange(400, 600),
                     state_bytes=rng.randrange(100_000, 900_000),

@@ -20,6 +20,12 @@ def spec_flat(name: str) -> dict[str, Any]:
     return _spec(name, "One partition for each operator", operators, windows=860, outputs=100, parallelism=1)
 
 
+def spec_small(name: str) -> dict[str, Any]:
+    """12 operators, 48 partitions: 2 sources, 2 parsers and 4 windows of 5, 4 outputs of 2."""
+    operators = [*_inputs(2, 5), *(_window(f"W{i}", f"Parser{i % 2}", 5) for i in range(4))]
+    return _spec(name, "One of hundreds", operators, windows=4, outputs=4, parallelism=2)
+
+
 def _spec(
     name: str, description: str, operators: list[Any], *, windows: int, outputs: int, parallelism: int
 ) -> dict[str, Any]:
