@@ -36,6 +36,8 @@ loss of the old one and an empty node.
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import nlargest
+from operator import attrgetter
 
 from domain.messages import ExecutorGone, NodeRegistration
 from domain.recovery.events import NodesLost
@@ -233,7 +235,11 @@ class FailureDetector:
         instructions: list[Instruction] = []
         lost: dict[str, str] = {}
         suspected: dict[str, str] = {}
-        verdicts = [(node, *self._verdict(node)) for _, node in sorted(self.nodes.items())]
+        heard = self._heard_lately()
+        verdicts = [
+            (node, *self._verdict(node, others_heard=not heard <= {name}))
+            for name, node in sorted(self.nodes.items())
+        ]
         unclear = any(
             target == "suspect" and node.evidence.is_cut(self.now, TOGETHER) for node, target, _ in verdicts
         )
@@ -264,14 +270,15 @@ class FailureDetector:
             for node in self.nodes.values()
         )
 
-    def _verdict(self, node: WatchedNode) -> tuple[str, str]:
+    def _heard_lately(self) -> set[str]:
+        """Up to two nodes: enough to know of each whether another one was heard."""
+        newest = nlargest(2, self.nodes.values(), key=attrgetter("heard_at"))
+        return {node.name for node in newest if self.now - node.heard_at < self.limits.absent}
+
+    def _verdict(self, node: WatchedNode, *, others_heard: bool) -> tuple[str, str]:
         """The state the evidence speaks for, and the evidence in words."""
         if node.state in ("unknown", "lost") or self.connected_at is None:
             return node.state, ""
-        others_heard = any(
-            other.name != node.name and self.now - other.heard_at < self.limits.absent
-            for other in self.nodes.values()
-        )
         return verdict(
             node,
             self.limits,

@@ -310,3 +310,39 @@ def test_any_sequence_is_handled_and_no_node_is_lost_while_suspended(
                 said = detector.handle_stimulus(ExecutorsListed(at, {}))
         detector.validate_state()
         assert not (deaf and lost(said))
+
+
+class Counting(Limits):
+    asked = 0
+
+    @property
+    def absent(self) -> float:
+        Counting.asked += 1
+        return 3.0 * self.heartbeat_interval
+
+
+def test_a_round_compares_each_node_with_few_others() -> None:
+    """Of 1,000 nodes, each would be compared with all that have fallen silent."""
+    names = [f"node-{number}" for number in range(300)]
+    cluster = Cluster(*names).calm()
+    cluster.detector.limits = Counting(heartbeat_interval=1.0, session_timeout=4.0)
+    for name in names[:-1]:
+        cluster.beating.discard(name)
+        del cluster.registered[name]
+    Counting.asked = 0
+    assert lost(cluster.run(5.0)).keys() == set(names[:-1])
+    assert Counting.asked < 10 * 3 * len(names), "ten rounds"
+
+
+@given(st.lists(st.sampled_from((0.0, 2.9, 3.0, 3.1, 9.0)), min_size=1, max_size=6))
+def test_what_was_heard_of_others(ages: list[float]) -> None:
+    cluster = Cluster(*(f"node-{number}" for number in range(len(ages))))
+    cluster.run(20.0)
+    detector = cluster.detector
+    for node, age in zip(detector.nodes.values(), ages, strict=True):
+        node.heard_at = detector.now - age
+    heard = detector._heard_lately()
+    for name in detector.nodes:
+        others = (one for one in detector.nodes.values() if one.name != name)
+        wanted = any(detector.now - one.heard_at < detector.limits.absent for one in others)
+        assert (not heard <= {name}) == wanted
