@@ -37,6 +37,7 @@ from domain.recovery.events import (
 from domain.recovery.incident import APPLIED_STATES
 from workers.foreign import foreign_refuse
 from workers.quarantine import quarantine
+from workers.settled import spec_wanted
 from workers.zookeeper import TopologyFacts, WorkerSession
 
 log = structlog.get_logger(__name__)
@@ -167,15 +168,7 @@ def topology_reconcile(coordination: WorkerSession, name: str) -> None:
         topology.refresh_from_db()
         if topology.plans.exists() and not placed_since_deploy(topology):
             return  # with the new specification a driver would go on by the plan of an earlier run
-    wanted = DeployedSpec(
-        name=name,
-        version=topology.version,
-        computation=topology.computation,
-        spec=topology.spec,
-        desired="running" if topology.desired == Desired.RUNNING else "stopped",
-        savepoint=(topology.continues or {}).get("savepoint", ""),
-        renewed=topology.renewed,
-    )
+    wanted = spec_wanted(topology)
     current = coordination.get(Paths.spec(name), DeployedSpec)
     if topology.desired == Desired.RUNNING:
         # The plan first: a driver that finds the specification must find the plan of the same run.

@@ -41,6 +41,7 @@ from host import environment
 from workers import operations, reconciliation
 from workers.clearing import formers_agree, formers_clear, formers_clear_again, savepoints_remove
 from workers.quarantine import quarantine
+from workers.settled import topologies_settled
 from workers.zookeeper import TopologyFacts, coordination
 
 log = structlog.get_logger(__name__)
@@ -140,8 +141,11 @@ def sweep() -> None:
             _attempt(lambda facts=facts: reconciliation.driver_reconcile(facts), task="driver", of=facts.name)  # type: ignore[misc]
 
     _attempt(lambda: formers_clear(coordination(), environment.read()), task="clearing", of="all")
+    settled: set[str] = set()
+    _attempt(lambda: settled.update(topologies_settled(coordination(), names)), task="settled", of="all")
     for name in names:
-        topology_publish(name)
+        if name not in settled:
+            topology_publish(name)
     _attempt(drivers, task="drivers", of="all")
     for number in list(incidents_open().values_list("number", flat=True)):
         incident_step(number)

@@ -105,8 +105,11 @@ def placed_since_deploy(topology: Topology) -> bool:
     return bool(plans.exists())
 
 
+PLAN_DROPPED = Q(state=PlanState.SUPERSEDED, published_at=None)
+"""Plans that did not get into ZooKeeper, and are not to any more."""
+
+
 def plan_standing(topology: str) -> RecoveryPlan | None:
     """The plan that must be in ZooKeeper: the newest of those that got there or are still to."""
-    dropped = Q(state=PlanState.SUPERSEDED, published_at=None)
     plans = plan_list(topology=topology).defer("explanation", "topology__deployed_spec")
-    return plans.exclude(dropped).order_by("-generation").first()
+    return plans.exclude(PLAN_DROPPED).order_by("-generation").first()
