@@ -20,6 +20,8 @@ OPERATION_KINDS = (
     "node.activate",
     "node.fail",
     "node.forget",
+    "rack.drain",
+    "rack.activate",
     "incident.approve",
     "incident.pause",
     "incident.resume",

@@ -22,6 +22,7 @@ from cli.commands.incidents import incidents
 from cli.commands.nodes import nodes
 from cli.commands.parking import park, unpark
 from cli.commands.queries import policy, queries
+from cli.commands.racks import racks
 from cli.commands.records import audit, checkpoints, operations, pipelines, problems, settings
 from cli.commands.replicas import replicas
 from cli.commands.results import results
@@ -90,6 +91,7 @@ COMMANDS: tuple[click.Command, ...] = (
     replicas,
     policy,
     nodes,
+    racks,
     incidents,
     alerts,
     what_if,

@@ -23,6 +23,7 @@ from controlplane.incidents.parking import queries_park, queries_unpark
 from controlplane.incidents.selectors import proposals_overtaken
 from controlplane.incidents.services import recover_now
 from controlplane.lifecycle.nodes import node_activate, node_drain
+from controlplane.lifecycle.racks import rack_activate, rack_drain
 from controlplane.nodes.selectors import node_get
 from controlplane.topologies.choices import TOPOLOGY_AT_REST, Desired, TopologyStatus
 from controlplane.topologies.models import Topology
@@ -139,6 +140,18 @@ def _activate(coordination: WorkerSession, operation: Operation) -> None:
     operation_succeed(operation=operation)
 
 
+def _drain_rack(coordination: WorkerSession, operation: Operation) -> None:
+    incident = rack_drain(rack=operation.target, actor=operation.requested_by, reason=operation.reason)
+    operation_succeed(
+        operation=operation, result={"incident": incident.number if incident is not None else None}
+    )
+
+
+def _activate_rack(coordination: WorkerSession, operation: Operation) -> None:
+    rack_activate(rack=operation.target, actor=operation.requested_by, reason=operation.reason)
+    operation_succeed(operation=operation)
+
+
 def _fail(coordination: WorkerSession, operation: Operation) -> None:
     """Kill a node through its provider, as a real failure would: detection finds out by itself."""
     settings = environment.read()
@@ -192,6 +205,8 @@ _ACTIONS: dict[OperationKind, Callable[[WorkerSession, Operation], None]] = {
     OperationKind.NODE_DRAIN: _drain,
     OperationKind.NODE_ACTIVATE: _activate,
     OperationKind.NODE_FAIL: _fail,
+    OperationKind.RACK_DRAIN: _drain_rack,
+    OperationKind.RACK_ACTIVATE: _activate_rack,
     OperationKind.INCIDENT_APPROVE: _order,
     OperationKind.INCIDENT_PAUSE: _order,
     OperationKind.INCIDENT_RESUME: _order,

@@ -30,6 +30,7 @@ from controlplane.api.operators.views import (
     OperatorRowsView,
     OperatorView,
 )
+from controlplane.api.racks.views import RackViewSet
 from controlplane.api.replication.views import ReplicasView, ReplicationPlanView
 from controlplane.api.results.views import ResultsView
 from controlplane.api.retention.views import RetentionView
@@ -59,6 +60,7 @@ router = SimpleRouter()
 router.register("topologies", TopologyViewSet, basename="topology")
 router.register("nodes", NodeViewSet, basename="node")
 router.register("node-requests", NodeRequestViewSet, basename="node-request")
+router.register("racks", RackViewSet, basename="rack")
 router.register("incidents", IncidentViewSet, basename="incident")
 router.register("checkpoints", CheckpointViewSet, basename="checkpoint")
 router.register("alerts", AlertViewSet, basename="alert")

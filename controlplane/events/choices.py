@@ -67,6 +67,8 @@ class OperationKind(Choices):
     NODE_ACTIVATE = "node.activate", "Activate node"
     NODE_FAIL = "node.fail", "Fail node"
     NODE_FORGET = "node.forget", "Forget node"
+    RACK_DRAIN = "rack.drain", "Drain rack"
+    RACK_ACTIVATE = "rack.activate", "Activate rack"
     INCIDENT_APPROVE = "incident.approve", "Approve plan"
     INCIDENT_PAUSE = "incident.pause", "Pause recovery"
     INCIDENT_RESUME = "incident.resume", "Resume recovery"

@@ -364,12 +364,12 @@ def recover_now(
 
 
 def drain_record(
-    *, node: str, actor: str, reason: str, trigger: IncidentTrigger = IncidentTrigger.MANUAL
+    *, nodes: Iterable[str], actor: str, reason: str, trigger: IncidentTrigger = IncidentTrigger.MANUAL
 ) -> Incident:
-    """Have everything moved off a living node."""
+    """Have everything moved off living nodes."""
     now = timezone.now()
     return incident_open_or_grow(
-        events=[DrainAsked(at=now.timestamp(), node=node, actor=actor, reason=reason)],
+        events=[DrainAsked(at=now.timestamp(), node=node, actor=actor, reason=reason) for node in nodes],
         at=now,
         trigger=trigger,
     )

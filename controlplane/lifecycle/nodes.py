@@ -5,7 +5,7 @@ What detection decides and the incident that follows from it are one transaction
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 
@@ -222,10 +222,25 @@ def node_drain(
         actor=actor, channel=channel, action="node.drained", target=name,
         before={"state": node.state}, after={"state": NodeState.DRAINING}, reason=reason,
     )  # fmt: skip
-    _move_and_tell(node, NodeState.DRAINING, EventKind.NODE_UPDATED, reason=reason, actor=actor)
-    if name not in nodes_hosting():
-        return None
-    return drain_record(node=name, actor=actor, reason=reason, trigger=trigger)
+    return drain_begin([node], actor=actor, reason=reason, trigger=trigger)
+
+
+def drain_begin(
+    nodes: Sequence[Node],
+    *,
+    actor: str,
+    reason: str,
+    trigger: IncidentTrigger = IncidentTrigger.MANUAL,
+) -> Incident | None:
+    """Have nodes drain together, as part of a transaction: no plan puts what is on one of them on another.
+
+    Returns the incident that moves their partitions, or None where there are none.
+    """
+    for node in nodes:
+        _move_and_tell(node, NodeState.DRAINING, EventKind.NODE_UPDATED, reason=reason, actor=actor)
+    hosting = nodes_hosting()
+    moving = [node.name for node in nodes if node.name in hosting]
+    return drain_record(nodes=moving, actor=actor, reason=reason, trigger=trigger) if moving else None
 
 
 @writing
@@ -240,9 +255,16 @@ def node_activate(*, name: str, actor: str, reason: str, channel: Channel = Chan
         actor=actor, channel=channel, action="node.activated", target=name,
         before={"state": node.state}, after={"state": NodeState.ALIVE}, reason=reason,
     )  # fmt: skip
-    _move_and_tell(node, NodeState.ALIVE, EventKind.NODE_UPDATED, reason=reason, actor=actor)
-    for incident in incidents_open():
-        now = timezone.now().timestamp()
-        incident_advance(number=incident.number, events=[NodeArrived(at=now, node=name)], may_plan=False)
-        task_send_on_commit(INCIDENT_STEP, incident.number)
+    drain_end([node], actor=actor, reason=reason)
     return node
+
+
+def drain_end(nodes: Sequence[Node], *, actor: str, reason: str) -> None:
+    """Let draining nodes take partitions again, as part of a transaction."""
+    for node in nodes:
+        _move_and_tell(node, NodeState.ALIVE, EventKind.NODE_UPDATED, reason=reason, actor=actor)
+    now = timezone.now().timestamp()
+    for incident in incidents_open():
+        arrived = [NodeArrived(at=now, node=node.name) for node in nodes]
+        incident_advance(number=incident.number, events=arrived, may_plan=False)
+        task_send_on_commit(INCIDENT_STEP, incident.number)

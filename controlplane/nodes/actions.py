@@ -1,4 +1,4 @@
-"""Asking for something to be done to a node; the recovery worker carries it out (write side)."""
+"""Asking for something to be done to a node or a rack; the recovery worker carries it out (write side)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from controlplane.events.choices import OperationKind
 from controlplane.events.models import Operation
 from controlplane.events.operations import Asked, Permission, operation_request
 from controlplane.events.services import writing
-from controlplane.nodes.permitted import node_refusal
-from controlplane.nodes.selectors import node_get
+from controlplane.nodes.permitted import node_refusal, rack_refusal
+from controlplane.nodes.selectors import node_get, rack_nodes
 
 
 @writing
@@ -34,3 +34,21 @@ def node_action(
         permit=permit,
         **asked,
     )
+
+
+@writing
+def rack_action(
+    *,
+    kind: OperationKind,
+    rack: str,
+    **asked: Unpack[Asked],
+) -> Operation:
+    """Ask for all nodes of a rack to be drained or activated together. Raises `Missing` or `Conflict`."""
+
+    def permit() -> Permission:
+        states = {node.name: node.state for node in rack_nodes(rack)}
+        if refusal := rack_refusal(kind, rack=rack, nodes=states):
+            raise Conflict(refusal)
+        return Permission(before={"nodes": states})
+
+    return operation_request(kind=kind, target=rack, permit=permit, **asked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.conf import settings
 
 from controlplane.events.choices import OperationKind
@@ -28,6 +30,23 @@ def node_refusal(kind: OperationKind, *, name: str, state: str) -> str:
         return ""
     wanted = " or ".join(sorted(_PERMITTED[kind]))
     return f"node {name!r} is {state}; only a node that is {wanted} can be {_DONE[kind]}"
+
+
+RACK_OF_NODES = {
+    OperationKind.RACK_DRAIN: OperationKind.NODE_DRAIN,
+    OperationKind.RACK_ACTIVATE: OperationKind.NODE_ACTIVATE,
+}
+"""What is done to each node of a rack that permits it."""
+
+
+def rack_refusal(kind: OperationKind, *, rack: str, nodes: Mapping[str, str]) -> str:
+    """Why the rack refuses this now, where no node of it permits it; "" otherwise. nodes: name -> state."""
+    of_node = RACK_OF_NODES[kind]
+    if any(state in _PERMITTED[of_node] for state in nodes.values()):
+        return ""
+    states = ", ".join(f"{name} is {state}" for name, state in nodes.items())
+    wanted = " or ".join(sorted(_PERMITTED[of_node]))
+    return f"no node of rack {rack!r} is {wanted}, so none can be {_DONE[of_node]}: {states}"
 
 
 def node_refusals(*, name: str, state: str) -> dict[str, str]:

@@ -29,6 +29,15 @@ def node_get(name: str, *, lock: bool = False) -> Node:
     return node
 
 
+def rack_nodes(rack: str, *, lock: bool = False) -> list[Node]:
+    """The nodes of a rack by name, but those that were forgotten; raises `Missing` where there are none."""
+    rows = nodes_known().select_for_update() if lock else nodes_known()
+    found = list(rows.filter(rack=rack).order_by("name")) if rack else []
+    if not found:
+        raise Missing(f"no node is in rack {rack!r}")
+    return found
+
+
 def node_name_next(taken: Iterable[str] = ()) -> str:
     """The lowest `node-N` above every one ever used: a replacement never inherits a name."""
     return next(node_names_fresh(taken))

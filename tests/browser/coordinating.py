@@ -20,7 +20,8 @@ POLL = 0.3
 NO_DRIVER_NEEDED = tuple(
     kind
     for kind in OperationKind
-    if kind.startswith("incident.") or kind in (OperationKind.NODE_DRAIN, OperationKind.NODE_ACTIVATE)
+    if kind.startswith(("incident.", "rack."))
+    or kind in (OperationKind.NODE_DRAIN, OperationKind.NODE_ACTIVATE)
 )
 
 
@@ -43,7 +44,7 @@ def operations_run(*, nodes: bool = True) -> None:
     """Run operations that need no answer of a driver, as the recovery worker does, without end. One that has
     begun is repeated, because the database may have been busy. nodes: False leaves operations on nodes
     pending."""
-    kinds = [kind for kind in NO_DRIVER_NEEDED if nodes or not kind.startswith("node.")]
+    kinds = [kind for kind in NO_DRIVER_NEEDED if nodes or not kind.startswith(("node.", "rack."))]
     alone: Any = Alone()
     seen = None
     while True:

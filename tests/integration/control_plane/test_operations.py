@@ -96,6 +96,15 @@ def test_drain_activate_and_their_errors(coordination: WorkerSession, deployed: 
     assert Node.objects.get(name="node-1").state == "alive"
 
 
+def test_drain_and_activate_a_rack(coordination: WorkerSession, deployed: Topology) -> None:
+    assert run(coordination, ask(OperationKind.RACK_DRAIN, "rack-a")).result == {"incident": 1}
+    assert set(Node.objects.values_list("state", flat=True)) == {"draining"}
+    assert run(coordination, ask(OperationKind.RACK_ACTIVATE, "rack-a")).state == "succeeded"
+    assert set(Node.objects.values_list("state", flat=True)) == {"alive"}
+    failed = run(coordination, ask(OperationKind.RACK_DRAIN, "rack-z"))
+    assert (failed.state, failed.error) == ("failed", "no node is in rack 'rack-z'")
+
+
 def test_node_is_failed_only_where_fault_injection_is_on(
     coordination: WorkerSession, deployed: Topology, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ from controlplane.lifecycle.nodes import (
 )
 from controlplane.lifecycle.parking import topology_park, topology_unpark
 from controlplane.lifecycle.placing import topology_place
+from controlplane.lifecycle.racks import rack_activate, rack_drain
 from controlplane.lifecycle.recovery_terms import query_priorities_set, topology_policy_set
 from controlplane.lifecycle.savepoints import savepoint_delete, savepoint_failed, savepoint_request
 from controlplane.lifecycle.saving import _imported, savepoint_made
@@ -74,7 +75,7 @@ from controlplane.lifecycle.topologies import (
 )
 from controlplane.measurements.measuring import measurements_store
 from controlplane.measurements.models import Measurement
-from controlplane.nodes.actions import node_action
+from controlplane.nodes.actions import node_action, rack_action
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.requests import first_nodes_request, request_failed, request_started
 from controlplane.replication.figures import fidelity_store
@@ -349,6 +350,9 @@ SERVICES: dict[str, Callable[[], object]] = {
     "node_drain": lambda: node_drain(name="node-3", **BY),
     "node_activate": lambda: node_activate(name="node-3", **BY),
     "node_action": lambda: node_action(kind=OperationKind.NODE_DRAIN, name="node-3", **BY),
+    "rack_action": lambda: rack_action(kind=OperationKind.RACK_DRAIN, rack="rack-a", **BY),
+    "rack_drain": lambda: rack_drain(rack="rack-a", **BY),
+    "rack_activate": lambda: rack_activate(rack="rack-a", **BY),
     "node_forget": lambda: node_forget(name="node-8", **BY),
     "nodes_forget_old": nodes_forget_old,
     "node_samples_record": measured,

@@ -40,6 +40,7 @@ WRONG = "name: wrong\noperators: [{name: A, kind: nonsense}, {name: B, kind: fil
     "command",
     [
         ("nodes", "drain", "node-1", "--yes"),
+        ("racks", "drain", "rack-a", "--yes"),
         ("policy", "set", "hashtags", "--method", "auto"),
         ("queries", "prioritise", "hashtags", "O3[0]=4"),
         ("topologies", "create", "--pipeline", "trending"),
@@ -67,6 +68,7 @@ def test_nothing_changes_without_a_reason(
         ("topologies", "restore", "trending", "5310"),
         ("topologies", "delete", "mentions"),
         ("nodes", "drain", "node-1"),
+        ("racks", "drain", "rack-a"),
         ("nodes", "fail", "node-1"),
         ("incidents", "abort", "2"),
         ("incidents", "replan", "2"),

@@ -45,6 +45,7 @@ OBJECTS = {
     ("topologies", "show", "hashtags"): "topologies/hashtags/",
     ("policy", "show", "hashtags"): "topologies/hashtags/policy/",
     ("nodes", "show", "node-1"): "nodes/node-1/",
+    ("racks", "show", "rack-a"): "racks/rack-a/",
     ("incidents", "show", "2"): "incidents/2/",
     ("settings", "show"): "settings/",
 }

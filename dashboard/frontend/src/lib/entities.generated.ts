@@ -84,6 +84,8 @@ export type OperationKind =
   | "node.activate"
   | "node.fail"
   | "node.forget"
+  | "rack.drain"
+  | "rack.activate"
   | "incident.approve"
   | "incident.pause"
   | "incident.resume"

@@ -325,6 +325,34 @@ def test_drain_and_activate_need_their_states(operator: APIClient, nodes: list[N
     assert operator.post(f"{API}/nodes/node-1/drain/", WHY).status_code == 202
 
 
+def test_a_rack_is_drained_and_activated(
+    operator: APIClient, viewer: APIClient, nodes: list[Node], topology: Topology
+) -> None:
+    rack = nodes[0].rack
+    url = f"{API}/racks/{rack}"
+    members = {node.name for node in nodes if node.rack == rack}
+    before = viewer.get(f"{url}/").json()
+    assert set(before["leaving"]) == set(before["nodes"]) == members
+    assert set(before["refusals"]) == {"activate"}
+    assert viewer.post(f"{url}/drain/", WHY).status_code == 403
+    assert operator.post(f"{url}/drain/", {}).status_code == 400
+    refused = operator.post(f"{url}/activate/", WHY)
+    assert (refused.status_code, refused.json()["errors"][0]["message"]) == (
+        409,
+        before["refusals"]["activate"],
+    )
+    asked = operator.post(f"{url}/drain/", WHY)
+    assert asked.status_code == 202
+    assert (asked.json()["kind"], asked.json()["target"]) == ("rack.drain", rack)
+    Node.objects.filter(rack=rack).update(state="draining")
+    after = viewer.get(f"{url}/").json()
+    assert (after["leaving"], set(after["draining"]), set(after["refusals"])) == ([], members, {"drain"})
+    assert operator.post(f"{url}/activate/", WHY).status_code == 202
+    for method in (viewer.get, operator.post):
+        assert method(f"{API}/racks/nowhere/").status_code in (404, 405)
+    assert operator.post(f"{API}/racks/nowhere/drain/", WHY).status_code == 404
+
+
 def test_events_by_keyset(operator: APIClient, topology: Topology) -> None:
     topology_deploy(name="counts", **BY)
     seen: list[int] = []
