@@ -15,7 +15,7 @@ import type { Results } from "./results";
 import type { TentativePeriod } from "./tentative";
 import type { Savepoint } from "./savepoints";
 import type { Settings } from "./settings";
-import type { CreatedToken, Token, Version } from "./types";
+import type { CreatedToken, Rack, Token, Version } from "./types";
 import type { Prediction } from "./whatif";
 
 const BASE = "/api/v1/";
@@ -155,6 +155,9 @@ export const fetchReplicas = (topology: string): Promise<Replicas> => call<Repli
 export const fetchAudit = (request: string): Promise<AuditPage> => call<AuditPage>(request);
 export const fetchAuditEntry = (id: number): Promise<AuditEntry> => call<AuditEntry>(`audit/${id}/`);
 export const fetchAuditChoices = (): Promise<AuditChoices> => call<AuditChoices>("audit/choices/");
+
+/** What draining a rack now would do. */
+export const fetchRack = (rack: string): Promise<Rack> => call<Rack>(`racks/${encodeURIComponent(rack)}/`);
 
 export const fetchSettings = (): Promise<Settings> => call<Settings>("settings/");
 

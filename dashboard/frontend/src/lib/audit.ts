@@ -104,7 +104,7 @@ export function placeOf(entry: AuditEntry): string {
   const area = entry.action.split(".")[0];
   if (!entry.target) return "";
   if (area === "topology" || area === "query") return `/topologies/${encodeURIComponent(entry.target)}/`;
-  if (area === "node") return `/nodes/?q=${encodeURIComponent(entry.target)}`;
+  if (area === "node" || area === "rack") return `/nodes/?q=${encodeURIComponent(entry.target)}`;
   if (area === "incident" && /^\d+$/.test(entry.target)) return `/incidents/${entry.target}/`;
   return "";
 }

@@ -7,6 +7,7 @@ import { abort, pauseRecovery, replan, resumeRecovery } from "./incidentActions"
 import { mayAct } from "./boot";
 import { activateNode, drainNode, failNodes, forgetNode } from "./nodeActions";
 import { places } from "./places";
+import { activateRack, called, drainRack, rackPermits } from "./rackActions";
 import { refusal } from "./refusals";
 import { paths, router } from "./router.svelte";
 import { target } from "./guide";
@@ -47,6 +48,12 @@ const nodeCommands = (row: Node): Command[] => [
   ...permitted(row, "fail", `Fail ${row.name}`, (one) => failNodes([one])),
 ];
 
+const rackCommands = (nodes: readonly Node[]): Command[] =>
+  [...Map.groupBy(nodes.filter((node) => node.rack), (node) => node.rack)].sort((a, b) => byName(a[0], b[0])).flatMap(([rack, members]) => [
+    ...(rackPermits(members, "drain") ? [{ group: "Do", label: `Drain all nodes of ${called(rack)}`, run: () => drainRack(rack) }] : []),
+    ...(rackPermits(members, "activate") ? [{ group: "Do", label: `Activate all nodes of ${called(rack)}`, run: () => activateRack(rack, members) }] : []),
+  ]);
+
 const incidentCommands = (row: Incident): Command[] => [
   ...permitted(row, "resume", `Resume the recovery of incident ${row.number}`, resumeRecovery),
   ...permitted(row, "pause", `Pause the recovery of incident ${row.number}`, pauseRecovery),
@@ -84,6 +91,7 @@ export function commands(help: () => void): Command[] {
     ...(mayAct ? [{ group: "Do", label: "Silence alerts", words: "alert mute webhooks", run: () => silence() }] : []),
     ...(mayAct ? topologies.flatMap(topologyCommands) : []),
     ...(mayAct ? nodes.flatMap(nodeCommands) : []),
+    ...(mayAct ? rackCommands(nodes) : []),
     ...(mayAct ? [...incident.values()].flatMap(incidentCommands) : []),
     ...(tour ? [{ group: "Do", label: "Take the guided tour", words: "demo fail rack waves blocking verify", run: () => guide.begin(tour) }] : []),
     { group: "Do", label: "Keyboard help", note: "?", run: help },

@@ -22,3 +22,26 @@ export interface Version {
   created_by: string;
   reason: string;
 }
+
+/** A partition that would move if a rack were drained; `fits`: another node has room for it. */
+export interface RackMove {
+  topology: string;
+  partition: string;
+  node: string;
+  fits: boolean;
+}
+
+/** What draining a rack now would do. */
+export interface Rack {
+  name: string;
+  /** Node to its state. */
+  nodes: Record<string, string>;
+  leaving: string[];
+  draining: string[];
+  awaited: string[];
+  moves: RackMove[];
+  needed_percent: number;
+  free_percent: number;
+  others: string[];
+  refusals: Record<string, string>;
+}
