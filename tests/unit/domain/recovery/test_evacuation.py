@@ -13,9 +13,7 @@ BOUND = 0.8
 
 
 def found(subject: IncidentMachine, *leaving: str) -> Evacuation:
-    return evacuation_of(
-        leaving, deployments=subject.deployments, nodes=subject.nodes, max_utilisation=BOUND
-    )
+    return evacuation_of(leaving, deployments=subject.deployments, nodes=subject.nodes, max_utilisation=BOUND)
 
 
 def with_rack(*, capacity: float, load: float = 0.0) -> IncidentMachine:
