@@ -59,7 +59,7 @@ def drain(session: Session, name: str, order: Order) -> None:
         permitted(rack, "drain")
         return _effects(rack)
 
-    act(session, resource("racks", name, "drain"), order, title=f"drain rack {name}", effects=effects)
+    act(session, resource("racks", name, "drain"), order, title=f"drain the nodes of {name}", effects=effects)
 
 
 @racks.command("activate")
@@ -68,7 +68,7 @@ def drain(session: Session, name: str, order: Order) -> None:
 @with_session
 def activate(session: Session, name: str, order: Order) -> None:
     """Let all drained nodes of a rack host partitions again."""
-    act(session, resource("racks", name, "activate"), order, title=f"activate rack {name}")
+    act(session, resource("racks", name, "activate"), order, title=f"activate the nodes of {name}")
 
 
 def _stuck(rack: Row) -> list[Row]:

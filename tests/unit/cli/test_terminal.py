@@ -44,6 +44,25 @@ def test_a_destructive_change_is_explained_asked_about_and_followed(
     assert (asked["reason"], asked["state"]) == ("its disk is full", "pending")
 
 
+def test_draining_a_rack_says_what_moves_and_what_has_no_room(
+    variables: dict[str, str], rest: httpx.Client
+) -> None:
+    before = newest(rest)
+    outlook = rest.get("racks/rack-a/").json()
+    with Terminal("racks", "drain", "rack-a", "--reason", "a new switch", variables=variables) as terminal:
+        terminal.until("Continue? [y/N]:")
+        told = terminal.words
+        assert "Drain the nodes of rack-a" in terminal.screen
+        assert f"{len(outlook['leaving'])} nodes will be drained" in told
+        assert "of hashtags move with their state: " in told
+        stuck = sum(not move["fits"] for move in outlook["moves"])
+        assert (f"{stuck} partitions have no room elsewhere and stay until there is" in told) == (stuck > 1)
+        terminal.type("n\n")
+        terminal.end()
+        assert terminal.code == 1
+    assert newest(rest) == before
+
+
 def test_a_change_that_interrupts_nothing_is_explained_and_not_asked_about(
     variables: dict[str, str], rest: httpx.Client
 ) -> None:

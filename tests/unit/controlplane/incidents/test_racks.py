@@ -17,9 +17,9 @@ from controlplane.topologies.models import Partition, Topology
 from domain.recovery.events import Looked
 from tests.unit.controlplane.following import Follower
 from tests.unit.controlplane.incidents.places import driver, newest, now, registration
+from tests.unit.controlplane.specs import BY
 
 pytestmark = pytest.mark.django_db
-KIM = {"actor": "kim", "reason": "a new switch"}
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def states() -> dict[str, str]:
 
 def test_a_rack_is_drained_in_one_incident_with_one_entry_of_the_audit_trail(racked: Topology) -> None:
     follower = Follower()
-    incident = rack_drain(rack="rack-a", **KIM)
+    incident = rack_drain(rack="rack-a", **BY)
     assert incident is not None
     assert states() == {"node-1": "draining", "node-2": "draining"}
     incident_advance(number=incident.number, events=driver(1, "running", 10))
@@ -44,40 +44,40 @@ def test_a_rack_is_drained_in_one_incident_with_one_entry_of_the_audit_trail(rac
     assert Incident.objects.count() == 1
     entries = AuditEntry.objects.filter(action__in=("rack.drained", "node.drained"))
     assert [(entry.action, entry.target, entry.reason) for entry in entries] == [
-        ("rack.drained", "rack-a", "a new switch")
+        ("rack.drained", "rack-a", "test")
     ]
     assert entries[0].before == {"node-1": "alive", "node-2": "alive"}
     follower.check()
-    assert rack_drain(rack="rack-a", **KIM) is None, "a task that is delivered twice"
+    assert rack_drain(rack="rack-a", **BY) is None, "a task that is delivered twice"
     assert AuditEntry.objects.filter(action="rack.drained").count() == 1
 
 
 def test_a_drained_rack_takes_partitions_again(racked: Topology) -> None:
-    incident = rack_drain(rack="rack-a", **KIM)
+    incident = rack_drain(rack="rack-a", **BY)
     assert incident is not None
-    rack_activate(rack="rack-a", **KIM)
+    rack_activate(rack="rack-a", **BY)
     assert states() == {"node-1": "alive", "node-2": "alive"}
     seen = [*driver(1, "running", 10), Looked(at=now().timestamp())]
     incident_advance(number=incident.number, events=seen)
     assert incident_get(1).closed_at is not None
     assert AuditEntry.objects.filter(action="rack.activated").count() == 1
     assert not AuditEntry.objects.filter(action="node.activated").exists()
-    rack_activate(rack="rack-a", **KIM)
+    rack_activate(rack="rack-a", **BY)
     assert AuditEntry.objects.filter(action="rack.activated").count() == 1
 
 
 def test_what_is_not_alive_is_left_as_it_is(racked: Topology) -> None:
-    node_drain(name="node-1", **KIM)
-    rack_drain(rack="rack-a", **KIM)
+    node_drain(name="node-1", **BY)
+    rack_drain(rack="rack-a", **BY)
     assert AuditEntry.objects.get(action="rack.drained").before == {"node-2": "alive"}
     Node.objects.filter(rack="rack-a").update(state="lost")
     with pytest.raises(Conflict, match=r"no node of rack 'rack-a' is alive or suspect.*node-1 is lost"):
-        rack_drain(rack="rack-a", **KIM)
+        rack_drain(rack="rack-a", **BY)
     with pytest.raises(Conflict, match="no node of rack 'rack-a' is draining"):
-        rack_activate(rack="rack-a", **KIM)
+        rack_activate(rack="rack-a", **BY)
     for rack in ("rack-z", ""):
         with pytest.raises(Missing, match="no node is in rack"):
-            rack_drain(rack=rack, **KIM)
+            rack_drain(rack=rack, **BY)
 
 
 def test_the_outlook_says_what_moves_and_whether_there_is_room(racked: Topology) -> None:

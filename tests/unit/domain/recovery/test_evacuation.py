@@ -58,8 +58,8 @@ def test_what_is_taken_already_is_no_room() -> None:
 
 def test_standbys_and_draining_nodes_are_no_room() -> None:
     subject = with_rack(capacity=10_000.0)
-    for change in ({"standby": True}, {"alive": True}):
+    for standby in (True, False):
         subject.nodes["node-9"] = NodeView(
-            **{"name": "node-9", "alive": True, "usable": False, "capacity": 10_000.0, **change}
+            name="node-9", alive=True, usable=False, standby=standby, capacity=10_000.0
         )
         assert found(subject, *hosts(subject)).others == ()
