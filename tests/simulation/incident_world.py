@@ -22,6 +22,7 @@ from domain.topology import Topology
 from tests.simulation.incident_graphs import topology
 from tests.simulation.incident_orders import Orders
 from tests.simulation.incident_rows import CURRENT, Driver, Plan, Run
+from tests.simulation.incident_rules import BOUND
 
 
 class World(Orders):
@@ -273,10 +274,12 @@ class World(Orders):
 
     def settle(self, rounds: int = 150) -> None:
         """All due events happen: requested nodes arrive, plans are confirmed and published, drivers proceed,
-        and a recovery is requested for what an abort left down."""
+        and a recovery is requested for what an abort left down. Where every node has become too small for a
+        partition, a larger one is added, as the story advises."""
         rng = random.Random(0)
         for _ in range(rounds):
             self.now += 1.0
+            self._add_large_node()
             self.do_detect(rng)
             self.do_resume(rng)
             self.arrive(rng)
@@ -299,3 +302,14 @@ class World(Orders):
                     self.recover_now(down[0])
                 elif not any(run.driver.behind for run in self.runs.values()):
                     return
+
+    def _add_large_node(self) -> None:
+        number = self.open_incident()
+        costs = self.costs[number].values() if number is not None else ()
+        needed = max((cost for mine in costs for cost in mine.values()), default=0.0)
+        usable = [node for node, up in self.nodes.items() if up and node not in self.draining]
+        if usable and max(self.capacity[node] for node in usable) * BOUND < needed:
+            node = f"node-{len(self.nodes) + 1}"
+            self.nodes[node], self.capacity[node] = True, 2 * needed / BOUND
+            self.count("larger nodes added")
+            self.feed(NodeArrived(at=self.now, node=node), may_plan=False)

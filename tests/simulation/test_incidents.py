@@ -13,6 +13,7 @@ from domain.recovery.incident import Phase
 from tests.examples import examples
 from tests.simulation.incident_schedules import (
     ACTIONS,
+    WITH_ALL,
     WITH_CHANGES,
     WITH_DRAINS,
     WITH_PARKING,
@@ -51,6 +52,10 @@ def test_queries_are_parked_and_return() -> None:
 def test_drained_nodes_are_used_again(seed: int) -> None:
     """What still ran on a node that was not to be emptied any more waited for other nodes without end."""
     assert run_schedule(seed, actions=WITH_DRAINS).counts["nodes activated"]
+
+
+def test_a_partition_for_which_all_nodes_became_too_small_returns_with_a_larger_one() -> None:
+    assert run_schedule(1300153, actions=WITH_ALL).counts["larger nodes added"] == 1
 
 
 @pytest.mark.parametrize("seed", [1, 7, 13, 127])
