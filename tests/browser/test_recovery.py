@@ -240,7 +240,8 @@ def test_an_overtaken_approval_is_refused_in_the_servers_words(
     confirm(page, "slower")
     alert = page.locator("dialog[open] [role=alert]")
     alert.wait_for()
-    assert "has no plan that waits for approval" in alert.inner_text()
+    assert "was approved by operator at" in alert.inner_text()
+    assert "(quicker)" in alert.inner_text()
 
 
 def test_a_recovery_is_paused_resumed_planned_anew_and_aborted(proposed: Server, page: Any) -> None:

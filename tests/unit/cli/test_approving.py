@@ -44,7 +44,7 @@ def test_what_is_proposed_is_approved(resurge: Resurge, rest: httpx.Client) -> N
     assert resurge(*asked).json == done.json
     again = resurge("incidents", "approve", "2", "--yes", *WHY)
     assert again.code == 1
-    assert "no plan that waits for approval" in again.err
+    assert f"proposal {proposal} was approved by" in again.err
     # What was approved is not applied yet, as no driver answers here: planning anew proposes it once more.
     anew = resurge("incidents", "replan", "2", "--yes", *WHY)
     assert anew.code == 0

@@ -107,8 +107,10 @@ OTHERS = {
     ("controlplane/lifecycle/savepoints.py", "earlier.state"),
     ("controlplane/lifecycle/savepoints.py", "making.update"),
     ("controlplane/lifecycle/saving.py", "savepoint.state"),
-    ("controlplane/topologies/failures.py", "rows.partitions[label].state"),
     ("controlplane/topologies/failures.py", "partition.state"),
+    ("controlplane/topologies/failures.py", "rows_update(Partition)"),
+    ("controlplane/topologies/failures.py", "rows_update(Query)"),
+    ("controlplane/topologies/failures.py", "rows_update(Topology)"),
     ("controlplane/topologies/rows.py", "partition.state"),
     ("controlplane/topologies/rows.py", "rows_update(Partition)"),
     ("controlplane/topologies/rows.py", "rows_update(Query)"),  # a query has a status

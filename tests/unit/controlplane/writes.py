@@ -117,6 +117,10 @@ WRITES: dict[tuple[str, str], Write] = {
     ("POST", "nodes/{name}/activate/"): Write(
         "changes", prepare=lambda: Node.objects.update(state=NodeState.DRAINING)
     ),
+    ("POST", "racks/{rack}/drain/"): Write("changes"),
+    ("POST", "racks/{rack}/activate/"): Write(
+        "changes", prepare=lambda: Node.objects.update(state=NodeState.DRAINING)
+    ),
     ("POST", "nodes/{name}/forget/"): Write(
         "changes", prepare=lambda: Node.objects.update(state=NodeState.LEFT)
     ),
@@ -201,6 +205,7 @@ def installation_fill(topology: Topology) -> Callable[[str], dict[str, str]]:
             "topology": "counts",
             "query": "O0[0]",
             "operator": "O0",
+            "rack": "rack-a",
             "epoch": "5",
             "number": "1",
             "webhook": str(webhook.pk),

@@ -48,6 +48,7 @@ READS = {
     "pipelines/",
     "problems/",
     "problems/{pk}/",
+    "racks/{rack}/",
     "savepoints/",
     "savepoints/{name}/",
     "schema/",

@@ -90,6 +90,7 @@ def installation(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict
             "topology": ["hashtags", "mentions"],
             "query": ["O0[0]", "O9[0]"],
             "operator": ["O0", "O9"],
+            "rack": ["rack-a", "rack-9"],
             "number": ["1", "2"],
             "token_key": [other.token_key],
             "id": [str(operation.pk), str(problem.pk), str(AuditEntry.objects.latest("pk").pk)],

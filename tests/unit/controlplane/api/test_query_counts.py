@@ -99,6 +99,7 @@ def address(path: str) -> str:
         "topology": "counts",
         "query": "O0[0]",
         "operator": "O0",
+        "rack": "rack-a",
         "number": 1,
         "webhook": webhook.pk,
         "epoch": 1,
