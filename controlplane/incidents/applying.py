@@ -28,7 +28,7 @@ from controlplane.nodes.choices import (
 )
 from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.representation import node_change
-from controlplane.nodes.selectors import node_names_fresh
+from controlplane.nodes.selectors import node_names_fresh, racks_for_new
 from controlplane.nodes.states import node_move, request_move
 from controlplane.topologies.choices import PartitionState, RecoveryMethod, TopologyStatus
 from controlplane.topologies.failures import Affected
@@ -220,11 +220,13 @@ class Application:
         if not fresh:
             return
         lost = {node.name: node for node in Node.objects.filter(name__in={one.lost_node for one in fresh})}
+        racks = racks_for_new({node.rack for node in lost.values()})
         requests: list[NodeRequest] = []
         nodes: list[Node] = []
         for one, name in zip(fresh, node_names_fresh(), strict=False):
             like = lost.get(one.lost_node) or Node()
-            wanted = {field: getattr(like, field) for field in ("rack", "slots", "capacity", "standby")}
+            wanted = {field: getattr(like, field) for field in ("slots", "capacity", "standby")}
+            wanted["rack"] = racks.get(like.rack, like.rack)
             requests.append(
                 NodeRequest(
                     key=one.key,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import count
 
 from django.db.models import QuerySet
 
 from controlplane.errors import Missing
-from controlplane.nodes.choices import NODE_PRESENT
+from controlplane.nodes.choices import NODE_PRESENT, NodeState
 from controlplane.nodes.models import Node, NodeRequest
 
 _NUMBERED = re.compile(r"^node-(\d+)$")
@@ -27,6 +28,17 @@ def node_get(name: str, *, lock: bool = False) -> Node:
     if node is None:
         raise Missing(f"there is no node {name!r}")
     return node
+
+
+def racks_for_new(racks: Iterable[str]) -> dict[str, str]:
+    """For each of these racks, in which one to ask for a node that is to be like one of it: the same, but
+    where all of it is being drained, the one with the fewest nodes that take partitions."""
+    rows = Node.objects.filter(state__in=(NodeState.ALIVE, NodeState.SUSPECT, NodeState.DRAINING))
+    states = [*rows.exclude(rack="").values_list("rack", "state")]
+    serving = Counter(rack for rack, state in states if state != NodeState.DRAINING)
+    other = min(serving, key=lambda rack: (serving[rack], rack), default="")
+    drained = {rack for rack, _ in states} - serving.keys()
+    return {rack: other if other and rack in drained else rack for rack in racks}
 
 
 def rack_nodes(rack: str, *, lock: bool = False) -> list[Node]:

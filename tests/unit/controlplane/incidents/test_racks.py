@@ -11,7 +11,7 @@ from controlplane.incidents.selectors import incident_get
 from controlplane.incidents.services import incident_advance
 from controlplane.lifecycle.nodes import node_drain, node_register
 from controlplane.lifecycle.racks import rack_activate, rack_drain, rack_outlook
-from controlplane.nodes.models import Node
+from controlplane.nodes.models import Node, NodeRequest
 from controlplane.nodes.selectors import node_get
 from controlplane.topologies.models import Partition, Topology
 from domain.recovery.events import Looked
@@ -100,3 +100,17 @@ def test_the_outlook_names_what_has_no_room(racked: Topology) -> None:
     assert (found.others, found.free) == ((), 0)
     assert set(found.staying["counts"]) == set(found.moving["counts"])
     assert node_get("node-1").state == "alive", "it only looks"
+
+
+@pytest.mark.parametrize(("other", "asked"), [("rack-b", "rack-b"), ("rack-a", "rack-a"), ("", "rack-a")])
+def test_nodes_that_are_asked_for_come_in_another_rack_if_there_is_one(
+    racked: Topology, other: str, asked: str
+) -> None:
+    """Where the rest of the rack takes partitions, or no other rack is known, they come in the same."""
+    Node.objects.exclude(name__in=("node-1", "node-2")).update(capacity=1.0, rack=other)
+    for name in ("node-1", "node-2"):
+        node_drain(name=name, **BY)
+    incident = incident_get(1)
+    incident_advance(number=incident.number, events=driver(1, "running", 10))
+    assert {request.rack for request in NodeRequest.objects.all()} == {asked}
+    assert {node.rack for node in Node.objects.filter(state="requested")} == {asked}
