@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from domain.planning import RecoveryPlanProposal, chains
+from domain.recovery.costs import full_name
 from domain.recovery.incident import Deployment, TopologyCase
 from domain.recovery.method import Situation, Waiting, Wave
 from domain.recovery.moving import possible_moves
@@ -44,11 +45,10 @@ def room_by_moves(
     propose: Callable[[Mapping[str, float]], RecoveryPlanProposal],
     waves: Callable[[Situation], Mapping[str, Wave | Waiting]],
 ) -> Room | None:
-    """What is to move for queries that are out, None if nothing helps. propose: the plan of a
-    wave in which partitions may move, full name -> points of priority. waves: what is planned in a situation.
-    """
+    """What is to move for queries that are out, None if nothing helps. propose: the plan of a wave in which
+    partitions may move, full name -> points of priority. waves: what is planned in a situation."""
     prices = {
-        f"{name}/{partition}": price
+        full_name(name, partition): price
         for name, deployment in sorted(situation.deployments.items())
         for partition, price in _prices(deployment, situation).items()
     }

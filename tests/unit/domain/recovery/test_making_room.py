@@ -11,7 +11,7 @@ from domain.recovery.facts import RoomMade
 from domain.recovery.incident import NodeView
 from domain.recovery.instructions import AskForNode, CreatePlan, Instruction, Tell
 from domain.recovery.machine import IncidentMachine
-from domain.recovery.making_room import BYTES_PER_SECOND
+from domain.recovery.making_room import BYTES_PER_SECOND, PATIENCE
 from domain.recovery.memory import Memory
 from tests.unit.domain.recovery.chains import machine, plan_of, report
 from tests.unit.domain.recovery.test_machine import arrive, lose, only, story
@@ -103,3 +103,12 @@ def test_what_has_moved_in_vain_does_not_move_again_until_a_node_joins() -> None
         request.state = "joined"
     (made,) = rooms(subject.handle_stimulus(NodeArrived(at=31.0, node="node-9")))
     assert made == subject.memory.room_made == Memory.recall([made]).room_made
+
+
+def test_nodes_that_are_expected_are_awaited_for_a_while_only() -> None:
+    """The plan was applied at 20, as the report says."""
+    subject = in_pieces(machine())
+    next(iter(subject.requests.values())).state = "started"
+    assert not rooms(caught_up(subject))
+    assert not rooms(subject.handle_stimulus(Looked(at=20.0 + PATIENCE - 1.0)))
+    assert rooms(subject.handle_stimulus(Looked(at=20.0 + PATIENCE)))
